@@ -1,0 +1,23 @@
+//! Routing decisions: which cluster answers a request, and which of its backends.
+//!
+//! Everything here is a pure function of (snapshot, load, request, now, rng). It knows no I/O, no clock,
+//! no thread and no configuration file, so that the proxy, the simulator under a virtual clock and the
+//! property tests run one and the same code.
+
+mod algorithm;
+mod decide;
+mod decision;
+mod load;
+mod request;
+mod snapshot;
+mod stats;
+mod units;
+
+pub use algorithm::{Algorithm, Comparator, PulsarParameters, RendezvousWeight, SampleCount, UnknownConcurrency};
+pub use decide::decide;
+pub use decision::{Decision, Selected, UnavailableReason};
+pub use load::{ClusterLoad, Running};
+pub use request::{Exclusions, RoutingRequest};
+pub use snapshot::{Backend, BackendUid, Cluster, ClusterIndex, ClusterUid, Snapshot, Target, TargetName};
+pub use stats::{ClusterStats, EffectiveStats};
+pub use units::{Millis, Nanos, Tokens, TokensPerSecond};

@@ -1,0 +1,149 @@
+//! The immutable routing state that the control plane publishes.
+//!
+//! A target's clusters lie in one flat vector, with all that a decision reads inline. Only what must
+//! outlive a snapshot (a cluster's load counters, a backend that a stream is using) is behind an `Arc`,
+//! so that a long stream never keeps an old snapshot alive.
+
+use std::{collections::HashMap, net::SocketAddr, sync::Arc};
+
+use crate::{Algorithm, ClusterLoad, ClusterStats};
+
+/// Identity of one registration of a backend. Never reused within a control plane's life: a backend that
+/// leaves and comes back has another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct BackendUid(pub u64);
+
+/// Identity of a (target, cluster) pair from its first backend's registration to its last one's end.
+/// Never reused within a control plane's life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ClusterUid(pub u64);
+
+/// Position of a cluster in its target's `clusters`, valid for one snapshot only.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ClusterIndex(pub usize);
+
+/// What a request may be served by.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct TargetName {
+    /// Authenticated scope; `None` is the unscoped target.
+    pub routing_key: Option<Arc<str>>,
+    /// Exact model id.
+    pub model: Arc<str>,
+}
+
+/// One inference server process behind one URL.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Backend {
+    /// Identity of this registration.
+    pub uid: BackendUid,
+    /// What operators call it; the value of `x-inference-server-id`.
+    pub backend_id: Arc<str>,
+    /// The cluster it belongs to; equal to `backend_id` when none was given.
+    pub cluster_id: Arc<str>,
+    /// Resolved address that connections go to.
+    pub address: SocketAddr,
+    /// `host[:port]` of its URL, sent as the `host` header.
+    pub authority: Box<str>,
+    /// Path prefix of its URL without a trailing slash; usually empty.
+    pub base_path: Box<str>,
+    /// Whether it pushes its stats to the control plane (it then also understands
+    /// `x-stargate-expected-queue-ms`).
+    pub publishes_stats: bool,
+}
+
+/// Backends that share hardware and KV cache, as one target sees them. It has at least one active backend.
+#[derive(Debug)]
+pub struct Cluster {
+    /// Identity across snapshots.
+    pub uid: ClusterUid,
+    /// What operators call it; the value of `x-stargate-cluster-id`.
+    pub cluster_id: Arc<str>,
+    /// Hash of `cluster_id`, computed once ([`Cluster::hash_id`]); the cluster's part in rendezvous hashing.
+    pub id_hash: u64,
+    /// Aggregated stats of its active backends.
+    pub stats: ClusterStats,
+    /// What this gateway has in flight here. Shared by all cores and by successive snapshots.
+    pub load: Arc<ClusterLoad>,
+    /// Active backends, at least one, ordered by `backend_id`.
+    pub backends: Box<[Arc<Backend>]>,
+}
+
+/// Everything that can serve one (routing key, model).
+#[derive(Debug)]
+pub struct Target {
+    /// Its name.
+    pub name: Arc<TargetName>,
+    /// How a cluster is chosen.
+    pub algorithm: Algorithm,
+    /// Routable clusters, ordered by `cluster_id`. May be empty: the target is known, but nothing is active.
+    pub clusters: Vec<Cluster>,
+    /// How many leading messages of the body make the affinity key when a request brings none; 0 turns
+    /// that derivation off.
+    pub affinity_from_leading_messages: usize,
+}
+
+/// The routing state at one moment.
+#[derive(Debug, Default)]
+pub struct Snapshot {
+    /// Counts publications, from 1; 0 is the empty snapshot before the first.
+    pub version: u64,
+    /// When it was published, in Unix milliseconds.
+    pub published_at_unix_ms: u64,
+    targets: Vec<Target>,
+    by_model: HashMap<Arc<str>, ModelTargets>,
+}
+
+#[derive(Debug, Default)]
+struct ModelTargets {
+    unscoped: Option<usize>,
+    scoped: HashMap<Arc<str>, usize>,
+}
+
+// === impl Cluster ===
+
+impl Cluster {
+    /// The hash of a cluster id that `id_hash` must hold. Stable across versions, hosts and restarts.
+    pub fn hash_id(cluster_id: &str) -> u64 {
+        xxhash_rust::xxh3::xxh3_64(cluster_id.as_bytes())
+    }
+}
+
+// === impl Snapshot ===
+
+impl Snapshot {
+    /// Indexes `targets`. Of two with one name the later is found.
+    pub fn new(version: u64, published_at_unix_ms: u64, targets: Vec<Target>) -> Self {
+        let mut by_model: HashMap<Arc<str>, ModelTargets> = HashMap::new();
+        for (index, target) in targets.iter().enumerate() {
+            let entry = by_model.entry(target.name.model.clone()).or_default();
+            match &target.name.routing_key {
+                None => entry.unscoped = Some(index),
+                Some(key) => {
+                    entry.scoped.insert(key.clone(), index);
+                }
+            }
+        }
+        Self { version, published_at_unix_ms, targets, by_model }
+    }
+
+    /// The target of exactly this scope and model. A scoped request is never served by an unscoped target,
+    /// nor the reverse.
+    pub fn target(&self, routing_key: Option<&str>, model: &str) -> Option<&Target> {
+        let entry = self.by_model.get(model)?;
+        let index = match routing_key {
+            None => entry.unscoped?,
+            Some(key) => *entry.scoped.get(key)?,
+        };
+        self.targets.get(index)
+    }
+
+    /// All targets, in the order they were given.
+    pub fn targets(&self) -> &[Target] {
+        &self.targets
+    }
+
+    /// Whether any target has a routable cluster.
+    pub fn is_routable(&self) -> bool {
+        self.targets.iter().any(|target| !target.clusters.is_empty())
+    }
+}

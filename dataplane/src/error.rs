@@ -1,0 +1,103 @@
+//! What can go wrong with a request, and the one table from it to status, code and fault.
+
+/// Stable, machine-readable name of an error answered by this gateway (`x-stargate-error-code`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ErrorCode {
+    /// The request is not valid HTTP/1.1, or not one that this gateway serves.
+    InvalidRequest,
+    /// A header that Stargate reads has a malformed value.
+    InvalidHeader,
+    /// No model was named.
+    MissingModel,
+    /// A header that `headers.strict` requires is missing.
+    MissingHeader,
+    /// No such path.
+    NotFound,
+    /// The path exists, the method does not.
+    MethodNotAllowed,
+    /// Nobody serves this (routing key, model).
+    NoEligibleCandidates,
+    /// The request did not arrive in time.
+    RequestTimeout,
+    /// The body is over the limit.
+    PayloadTooLarge,
+    /// The head is over the limit.
+    HeadersTooLarge,
+    /// The expectation is not `100-continue`.
+    ExpectationFailed,
+    /// No connection to a backend could be made.
+    UpstreamConnectFailed,
+    /// The backend closed the connection before it answered.
+    UpstreamReset,
+    /// The backend's answer was not valid HTTP/1.1.
+    UpstreamProtocolError,
+    /// The backend did not answer in time.
+    UpstreamTimeout,
+    /// A limit of this gateway is reached.
+    NoCapacity,
+    /// The target is known, but nothing that serves it is active.
+    NoActiveBackend,
+    /// The gateway is stopping.
+    ShuttingDown,
+    /// A fault of this gateway.
+    Internal,
+}
+
+/// Who has to act on an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// The caller.
+    Client,
+    /// This gateway, or whoever runs it.
+    Gateway,
+    /// An engine.
+    Upstream,
+}
+
+/// One row of the error table.
+#[derive(Clone, Copy, Debug)]
+pub struct ErrorRow {
+    /// HTTP status.
+    pub status: u16,
+    /// The code as it is sent.
+    pub code: &'static str,
+    /// OpenAI's `type`.
+    pub kind: &'static str,
+    /// Who has to act.
+    pub fault: Fault,
+    /// Seconds for `Retry-After`, where coming again can help.
+    pub retry_after_s: Option<u32>,
+}
+
+// === impl ErrorCode ===
+
+impl ErrorCode {
+    /// Its row of the table.
+    pub const fn row(self) -> ErrorRow {
+        use Fault::{Client, Gateway, Upstream};
+        let (status, code, kind, fault, retry_after_s) = match self {
+            Self::InvalidRequest => (400, "invalid_request", "invalid_request_error", Client, None),
+            Self::InvalidHeader => (400, "invalid_header", "invalid_request_error", Client, None),
+            Self::MissingModel => (400, "missing_model", "invalid_request_error", Client, None),
+            Self::MissingHeader => (400, "missing_header", "invalid_request_error", Client, None),
+            Self::NotFound => (404, "not_found", "invalid_request_error", Client, None),
+            Self::MethodNotAllowed => (405, "method_not_allowed", "invalid_request_error", Client, None),
+            Self::NoEligibleCandidates => {
+                (404, "no_eligible_candidates", "invalid_request_error", Client, None)
+            }
+            Self::RequestTimeout => (408, "request_timeout", "invalid_request_error", Client, None),
+            Self::PayloadTooLarge => (413, "payload_too_large", "invalid_request_error", Client, None),
+            Self::ExpectationFailed => (417, "expectation_failed", "invalid_request_error", Client, None),
+            Self::HeadersTooLarge => (431, "headers_too_large", "invalid_request_error", Client, None),
+            Self::UpstreamConnectFailed => (502, "upstream_connect_failed", "server_error", Upstream, None),
+            Self::UpstreamReset => (502, "upstream_reset", "server_error", Upstream, None),
+            Self::UpstreamProtocolError => (502, "upstream_protocol_error", "server_error", Upstream, None),
+            Self::UpstreamTimeout => (504, "upstream_timeout", "server_error", Upstream, None),
+            Self::NoCapacity => (503, "no_capacity", "server_error", Gateway, Some(1)),
+            Self::NoActiveBackend => (503, "no_active_backend", "server_error", Gateway, Some(1)),
+            Self::ShuttingDown => (503, "shutting_down", "server_error", Gateway, Some(1)),
+            Self::Internal => (500, "internal_error", "server_error", Gateway, None),
+        };
+        ErrorRow { status, code, kind, fault, retry_after_s }
+    }
+}

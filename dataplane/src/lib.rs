@@ -1,0 +1,122 @@
+//! The data plane: one pinned monoio thread a core, each with its own listener, connection pools and
+//! decision state, proxying HTTP/1.1 to the backend that the current snapshot says is best.
+//!
+//! A request goes through stages, one file each, in this order: accept, read head, derive, decide, reserve,
+//! attempt, relay, account. A core thread takes no lock, makes no blocking call and allocates nothing to
+//! decide. The border to the control plane is two things only: snapshots come in ([`SharedSnapshot`]),
+//! observations go out ([`Observations`]).
+
+mod error;
+mod observation;
+mod settings;
+
+use std::{io, net::SocketAddr, sync::Arc};
+
+use arc_swap::ArcSwap;
+use stargate_routing::Snapshot;
+
+pub use error::{ErrorCode, ErrorRow, Fault};
+pub use observation::{Attempt, AttemptResult, Failure, Observation, Observations, Request};
+pub use settings::{Driver, HeaderPolicy, Limits, Pool, Retry, Settings, SettingsError, Timeouts};
+
+/// Where the control plane publishes and every core looks. Cores see a new snapshot at their next request.
+pub type SharedSnapshot = Arc<ArcSwap<Snapshot>>;
+
+/// Why the data plane did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// A setting cannot be used.
+    #[error(transparent)]
+    Settings(#[from] SettingsError),
+    /// An address cannot be listened on.
+    #[error("cannot listen on {address}: {source}")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// `cores` names a CPU that this process may not use.
+    #[error("cannot run on CPU {cpu}: this process may use {allowed:?}")]
+    Core {
+        /// The CPU asked for.
+        cpu: usize,
+        /// Those allowed.
+        allowed: Vec<usize>,
+    },
+    /// The kernel interface cannot be used.
+    #[error("{0}")]
+    Driver(String),
+    /// A thread cannot be started.
+    #[error("cannot start a core thread: {0}")]
+    Thread(io::Error),
+}
+
+/// A running data plane.
+#[derive(Debug)]
+pub struct DataPlane {
+    addresses: Vec<SocketAddr>,
+    observations: Observations,
+}
+
+/// Levels of one core at one moment, for gauges.
+#[derive(Clone, Debug, Default)]
+pub struct CoreLevels {
+    /// CPU number.
+    pub cpu: usize,
+    /// Which driver it runs on: `io_uring (defer_taskrun)`, `io_uring (coop_taskrun)`, `io_uring`, `epoll`.
+    pub driver: &'static str,
+    /// Client connections: with a request in progress.
+    pub client_active: u64,
+    /// Client connections: waiting for a request.
+    pub client_idle: u64,
+    /// Upstream connections: in use.
+    pub upstream_active: u64,
+    /// Upstream connections: idle in the pool.
+    pub upstream_idle: u64,
+    /// Bytes of request bodies held for replay, bodies of 16 KiB and more.
+    pub replay_bytes: u64,
+    /// Share of time spent working, 0..=1, over the last second.
+    pub busy_ratio: f64,
+    /// Observations dropped because the queue was full, since start.
+    pub observations_dropped: u64,
+    /// Times that accepting paused at a limit, since start.
+    pub accept_paused: u64,
+    /// Requests that met a panic, since start.
+    pub panics: u64,
+}
+
+/// Starts one thread a core and returns when all of them listen.
+///
+/// # Errors
+/// See [`StartError`]; nothing is left running.
+pub fn start(settings: Settings, snapshot: SharedSnapshot) -> Result<DataPlane, StartError> {
+    settings.validate()?;
+    let _ = snapshot;
+    unimplemented!()
+}
+
+// === impl DataPlane ===
+
+impl DataPlane {
+    /// The addresses listened on, in the order of `Settings::listen`, with ports as taken.
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// The control plane's end of the observation queues.
+    pub fn observations(&self) -> Observations {
+        self.observations.clone()
+    }
+
+    /// Levels of every core now.
+    pub fn levels(&self) -> Vec<CoreLevels> {
+        unimplemented!()
+    }
+
+    /// Stops accepting, lets open requests finish for up to `Timeouts::shutdown_grace`, then stops all
+    /// threads. Blocks until they have ended. Returns how many requests were cut at the end of the grace.
+    pub fn shutdown(self) -> u64 {
+        unimplemented!()
+    }
+}
