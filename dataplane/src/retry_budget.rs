@@ -1,21 +1,25 @@
 //! Bounds retries to a share of requests, so that a failing fleet is not loaded with its own retries.
 //!
-//! Each request adds the configured share, and each second a minimum, so
-//! that a quiet gateway can retry too. Per core: budgets need no agreement, only a bound.
+//! Each request adds the configured share, and each second a minimum, so that a quiet gateway can retry
+//! too. Per core: budgets need no agreement, only a bound.
 
 use std::time::Instant;
 
 use crate::settings::Retry;
 
-/// Seconds of retries that can be saved up.
-const BURST_S: f64 = 10.0;
+/// One retry, in the unit that the budget counts: a hundredth.
+const RETRY: u64 = 100;
+/// Seconds of the minimum that can be saved up.
+const SAVED_S: u64 = 10;
+/// Retries that requests can save up: a long time without failures must not allow a storm.
+const SAVED_BY_REQUESTS: u64 = 100;
 
 /// The budget of one core.
 #[derive(Debug)]
 pub(crate) struct RetryBudget {
-    share: f64,
-    min_per_second: f64,
-    available: f64,
+    percent: u64,
+    min_per_second: u64,
+    hundredths: u64,
     updated: Instant,
 }
 
@@ -23,33 +27,35 @@ pub(crate) struct RetryBudget {
 
 impl RetryBudget {
     pub(crate) fn new(settings: &Retry, now: Instant) -> Self {
-        let min_per_second = f64::from(settings.budget_min_per_second);
+        let min_per_second = u64::from(settings.budget_min_per_second);
         Self {
-            share: f64::from(settings.budget_percent) / 100.0,
+            percent: u64::from(settings.budget_percent),
             min_per_second,
-            available: min_per_second * BURST_S,
+            hundredths: min_per_second * SAVED_S * RETRY,
             updated: now,
         }
     }
 
     /// A request has come.
     pub(crate) fn request(&mut self) {
-        // What requests add is bounded as well, or a long quiet failure-free time would allow a storm.
-        let cap = (self.min_per_second * BURST_S).max(100.0);
-        self.available = (self.available + self.share).min(cap);
+        let cap = (self.min_per_second * SAVED_S).max(SAVED_BY_REQUESTS) * RETRY;
+        self.hundredths = (self.hundredths + self.percent).min(cap);
     }
 
     /// Takes one retry; false when none is left.
     pub(crate) fn take(&mut self, now: Instant) -> bool {
-        let cap = (self.min_per_second * BURST_S).max(self.available);
-        let earned = now.saturating_duration_since(self.updated).as_secs_f64() * self.min_per_second;
-        self.available = (self.available + earned).min(cap);
-        self.updated = now;
-        if self.available < 1.0 {
-            return false;
+        let elapsed_ms = now.saturating_duration_since(self.updated).as_millis() as u64;
+        let earned = elapsed_ms.saturating_mul(self.min_per_second * RETRY) / 1000;
+        if earned > 0 {
+            let cap = (self.min_per_second * SAVED_S * RETRY).max(self.hundredths);
+            self.hundredths = self.hundredths.saturating_add(earned).min(cap);
+            self.updated = now;
         }
-        self.available -= 1.0;
-        true
+        let is_enough = self.hundredths >= RETRY;
+        if is_enough {
+            self.hundredths -= RETRY;
+        }
+        is_enough
     }
 }
 
