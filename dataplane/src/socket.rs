@@ -20,7 +20,7 @@ use std::{
 
 use monoio::{
     buf::{IoBuf, IoBufMut},
-    io::{AsyncReadRent, AsyncWriteRent, OwnedReadHalf, OwnedWriteHalf},
+    io::{AsyncReadRent, AsyncWriteRent},
     net::{TcpListener, TcpStream},
 };
 use rustix::{
@@ -75,14 +75,14 @@ impl Socket {
     pub(crate) async fn read(&self, buffer: Vec<u8>) -> (io::Result<usize>, Vec<u8>) {
         let (start, end) = (buffer.len(), buffer.capacity());
         debug_assert!(start < end, "a read into no space looks like the end");
-        let (result, slice) = OwnedReadHalf(self.stream.clone()).read(buffer.slice_mut(start..end)).await;
+        let (result, slice) = self.stream_mut().read(buffer.slice_mut(start..end)).await;
         (result, slice.into_inner())
     }
 
     /// Writes some of `buffer`, from `start` on, waiting until the kernel takes any. Dropping it leaves open
     /// what was written, and loses the buffer.
     pub(crate) async fn write(&self, buffer: Vec<u8>, start: usize) -> (io::Result<usize>, Vec<u8>) {
-        let (result, slice) = OwnedWriteHalf(self.stream.clone()).write(buffer.slice(start..)).await;
+        let (result, slice) = self.stream_mut().write(buffer.slice(start..)).await;
         (result, slice.into_inner())
     }
 
@@ -137,9 +137,17 @@ impl Socket {
     }
 
     fn stream(&self) -> &TcpStream {
-        // SAFETY: the halves above take `&mut` of the stream only to start an operation, on this same thread,
-        // and have given it up when they return the operation's future: what that holds is a handle of its own.
+        // SAFETY: see `stream_mut`.
         unsafe { &*self.stream.get() }
+    }
+
+    /// The stream as monoio's traits ask for it.
+    #[expect(clippy::mut_from_ref, reason = "what is behind the reference is never changed")]
+    fn stream_mut(&self) -> &mut TcpStream {
+        // SAFETY: a read or write of monoio's copies the descriptor's handle out of the stream and changes
+        // nothing in it, which is what lets monoio split a stream into halves by this same cast. The cell
+        // stays on one thread. (Its own halves can't be used: the writing one shuts the socket down on drop.)
+        unsafe { &mut *self.stream.get() }
     }
 
     fn borrow(&self) -> BorrowedFd<'_> {
