@@ -161,6 +161,17 @@ impl Connection {
         closed
     }
 
+    /// Whether there is something to read by now, an end included; does not wait.
+    pub fn has_input(&self) -> bool {
+        if !self.buffer.is_empty() {
+            return true;
+        }
+        self.stream.set_nonblocking(true).expect("a non-blocking socket");
+        let peeked = self.stream.peek(&mut [0]);
+        self.stream.set_nonblocking(false).expect("a blocking socket");
+        !matches!(peeked, Err(error) if error.kind() == ErrorKind::WouldBlock)
+    }
+
     /// Reads more into the buffer; 0 is the peer's close.
     pub(crate) fn fill(&mut self) -> Result<usize, ReadError> {
         let old = self.buffer.len();

@@ -126,11 +126,12 @@ impl Exchange<'_> {
 
     /// Sends one chunk of a chunked body; an empty one would end it.
     pub fn send_chunk(&mut self, data: impl AsRef<[u8]>) {
-        let data = data.as_ref();
-        let mut bytes = format!("{:x}\r\n", data.len()).into_bytes();
-        bytes.extend(data);
-        bytes.extend(b"\r\n");
-        self.send(bytes);
+        self.send(chunk(data.as_ref()));
+    }
+
+    /// Sends one chunk; whether the gateway still takes it.
+    pub fn try_send_chunk(&mut self, data: impl AsRef<[u8]>) -> bool {
+        self.connection.try_send(chunk(data.as_ref())).is_ok()
     }
 
     /// Ends a chunked body.
@@ -359,4 +360,12 @@ fn receive(connection: &mut Connection, head: Head, number: usize, reads_body: b
         (Vec::new(), Headers::default())
     };
     Some(Received { method, target, head, body, trailers, connection: number })
+}
+
+/// Data with a chunk's framing.
+fn chunk(data: &[u8]) -> Vec<u8> {
+    let mut bytes = format!("{:x}\r\n", data.len()).into_bytes();
+    bytes.extend(data);
+    bytes.extend(b"\r\n");
+    bytes
 }

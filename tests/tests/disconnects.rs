@@ -70,6 +70,10 @@ fn engine_learns_of_the_leaving(
     }
 }
 
+fn begin_stream(exchange: &mut Exchange<'_>) {
+    exchange.begin_stream();
+}
+
 fn read_head(connection: &mut Connection) {
     let _ = connection.receive_head().expect("a head");
 }
@@ -100,7 +104,7 @@ fn within_a_plain_answer() {
 
 #[test]
 fn before_the_first_byte_of_a_stream() {
-    engine_learns_of_the_leaving(&Request::chat_stream("mock"), Exchange::begin_stream, read_head);
+    engine_learns_of_the_leaving(&Request::chat_stream("mock"), begin_stream, read_head);
 }
 
 #[test]

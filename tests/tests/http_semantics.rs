@@ -1,4 +1,4 @@
-//! HTTP that OpenAI clients seldom use and proxies often get wrong (FIELD 16, item by item).
+//! HTTP that `OpenAI` clients seldom use and proxies often get wrong (FIELD 16, item by item).
 
 use std::{
     sync::{
@@ -228,7 +228,6 @@ fn pipelined_requests_are_answered_in_order() {
     assert!(!connection.is_closed());
 }
 
-/// A client may stop sending once it has said all; that is no reason to leave it without an answer.
 #[test]
 fn pipelined_requests_split_at_any_byte_are_answered() {
     let engine = echoing_engine();

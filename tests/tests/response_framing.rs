@@ -193,7 +193,7 @@ fn bodies_that_a_status_forbids_do_not_shift_the_connection() {
         match statuses.get(number) {
             // RFC 9110, 8.6: a 304 may carry the length that a 200 would have had.
             Some(status) if number == 1 => {
-                exchange.send(format!("HTTP/1.1 {status}\r\ncontent-length: 9\r\n\r\n"))
+                exchange.send(format!("HTTP/1.1 {status}\r\ncontent-length: 9\r\n\r\n"));
             }
             Some(status) => exchange.send(format!("HTTP/1.1 {status}\r\n\r\n")),
             None => echoing(exchange, ""),
