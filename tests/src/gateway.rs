@@ -59,6 +59,13 @@ impl GatewayBuilder {
         self
     }
 
+    /// Forgets all keys that were set, the harness's own too.
+    #[must_use]
+    pub fn without_settings(mut self) -> Self {
+        self.settings.clear();
+        self
+    }
+
     /// Adds tables to the configuration file.
     #[must_use]
     pub fn toml(mut self, tables: &str) -> Self {
@@ -144,6 +151,18 @@ impl GatewayBuilder {
     pub fn run(&self, arguments: &[&str]) -> Output {
         let mut command = Command::new(Binary::Stargate.path());
         command.args(arguments).arg("--config").arg(self.write_config());
+        self.finish(command)
+    }
+
+    /// The same without a configuration file but one that the arguments name.
+    #[track_caller]
+    pub fn run_bare(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(Binary::Stargate.path());
+        command.args(arguments);
+        self.finish(command)
+    }
+
+    fn finish(&self, mut command: Command) -> Output {
         command.args(&self.arguments).envs(self.environment.iter().cloned());
         command.stdin(Stdio::null()).output().expect("stargate starts")
     }

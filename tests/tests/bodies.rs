@@ -1,12 +1,9 @@
 //! Bodies: large ones, odd ones, many at once (FIELD 17, 18, 19).
 
-use std::{
-    sync::{Arc, Condvar, Mutex},
-    thread,
-};
+use std::thread;
 
 use serde_json::json;
-use stargate_tests::{DEADLINE, Gateway, RawEngine, Request, Then, eventually};
+use stargate_tests::{Gate, Gateway, RawEngine, Request, Then, eventually};
 
 /// Bytes of the prompt that a 2 MB default limit refused elsewhere.
 const LONG_PROMPT_BYTES: usize = 10 << 20;
@@ -30,22 +27,6 @@ fn prompt_of(bytes: usize) -> Vec<u8> {
 
 fn chat_of(body: &[u8]) -> Request {
     Request::new("POST", "/v1/chat/completions").header("content-type", "application/json").body(body)
-}
-
-/// A reopening gate: scripts wait at it until the test lets them pass.
-#[derive(Clone, Default)]
-struct Gate(Arc<(Mutex<bool>, Condvar)>);
-
-impl Gate {
-    fn open(&self) {
-        *self.0.0.lock().expect("no holder panics") = true;
-        self.0.1.notify_all();
-    }
-
-    fn wait(&self) {
-        let open = self.0.0.lock().expect("no holder panics");
-        let _open = self.0.1.wait_timeout_while(open, DEADLINE, |open| !*open).expect("no holder panics");
-    }
 }
 
 #[test]
