@@ -13,7 +13,9 @@ mod snapshot;
 mod stats;
 mod units;
 
-pub use algorithm::{Algorithm, Comparator, PulsarParameters, RendezvousWeight, SampleCount, UnknownConcurrency};
+pub use algorithm::{
+    Algorithm, Comparator, PulsarParameters, RendezvousWeight, SampleCount, UnknownConcurrency,
+};
 pub use decide::decide;
 pub use decision::{Decision, Selected, UnavailableReason};
 pub use load::{ClusterLoad, Running};
