@@ -1,0 +1,3 @@
+//! Active health checks.
+mod path;
+pub use path::HealthPath;

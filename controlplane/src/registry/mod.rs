@@ -1,0 +1,3 @@
+//! Registry.
+mod engine;
+pub use engine::Engine;
