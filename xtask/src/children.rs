@@ -12,6 +12,10 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
+use signal_hook::{
+    consts::{SIGINT, SIGTERM},
+    iterator::Signals,
+};
 
 /// How long a process may take to say that it is ready.
 const READY_MAX: Duration = Duration::from_secs(30);
@@ -22,8 +26,8 @@ const STOP_MAX: Duration = Duration::from_secs(5);
 /// Between two looks whether a process has ended.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Exit status after Ctrl-C, as shells use it.
-const INTERRUPTED: i32 = 130;
+/// Exit status after a signal, less its number, as shells use it.
+const SIGNALLED: i32 = 128;
 
 /// Running processes. Dropping the value stops them.
 #[derive(Debug)]
@@ -39,10 +43,13 @@ impl Children {
     pub(crate) fn new(log_dir: &Path) -> Result<Self> {
         let running = Arc::<Mutex<Vec<Child>>>::default();
         let to_stop = running.clone();
-        ctrlc::set_handler(move || {
-            stop_all(&to_stop);
-            process::exit(INTERRUPTED);
-        })?;
+        let mut signals = Signals::new([SIGINT, SIGTERM])?;
+        thread::spawn(move || {
+            if let Some(signal) = signals.forever().next() {
+                stop_all(&to_stop);
+                process::exit(SIGNALLED + signal);
+            }
+        });
         Ok(Self { running, log_dir: log_dir.to_owned() })
     }
 

@@ -97,9 +97,10 @@ fn ask(fleet: &Fleet, key: &str, messages: &[Value]) -> Result<Answer> {
         .timeout_global(Some(ANSWER_MAX))
         .build()
         .header("x-cache-affinity-key", key)
-        .send_json(body)
+        .content_type("application/json")
+        .send(body.to_string())
         .with_context(|| format!("{key} got no answer; see {}", fleet.log_dir.display()))?;
-    let answer: Value = response.body_mut().read_json()?;
+    let answer: Value = serde_json::from_str(&response.body_mut().read_to_string()?)?;
     let took = start.elapsed();
     let served_by =
         response.headers().get("x-inference-server-id").context("nobody is named")?.to_str()?.to_owned();
