@@ -12,31 +12,31 @@ use std::{
 use stargate_routing::Backend;
 
 use crate::{
-    client,
     client_watch::ClientWatch,
     core::Core,
     error::ErrorCode,
-    http::{Method, ResponseHead, Version},
+    http::{Method, RequestHead, ResponseHead, Version},
     levels::Counted,
     observation::AttemptResult,
     race::{First, Raced, first, race},
     socket::{Peek, Socket},
+    write::{WriteEnd, write_all},
 };
 
 /// Bodies up to this are copied behind the head, for one plain write; longer ones are written in place.
 const COPIED_BODY_BYTES: usize = 8 * 1024;
 
 /// What is sent to the backend, and what its answer depends on.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct Outbound<'a> {
-    pub(crate) head: &'a [u8],
-    pub(crate) body: &'a [u8],
+    /// The head, and a short body behind it.
+    message: Vec<u8>,
+    /// A longer body, where it is.
+    body: &'a [u8],
     has_body: bool,
-    pub(crate) method: Method,
+    method: Method,
     /// Informational responses are passed on to clients of HTTP/1.1 only.
-    pub(crate) client_version: Version,
-    /// Try again after a kept connection turned out to be closed, though the body had been sent.
-    pub(crate) retry_stale: bool,
+    client_version: Version,
 }
 
 /// A connection to a backend with a request on it.
@@ -85,17 +85,16 @@ pub(crate) struct AttemptFailure {
 pub(crate) async fn attempt(
     core: &Core,
     client: &mut ClientWatch,
-    client_socket: &Socket,
     backend: &Arc<Backend>,
-    outbound: Outbound<'_>,
+    mut outbound: Outbound<'_>,
 ) -> AttemptEnd {
     let mut upstream = match connect(core, client, backend).await {
         Ok(upstream) => upstream,
         Err(end) => return end,
     };
     let sent = Instant::now();
-    let end = match send(core, client, &mut upstream, outbound).await {
-        Ok(()) => receive_head(core, client, client_socket, upstream, outbound, sent).await,
+    let end = match send(core, client, &mut upstream, &mut outbound).await {
+        Ok(()) => receive_head(core, client, upstream, &outbound, sent).await,
         Err(end) => {
             upstream.socket.shutdown();
             end
@@ -140,66 +139,87 @@ async fn send(
     core: &Core,
     client: &mut ClientWatch,
     upstream: &mut Upstream,
-    outbound: Outbound<'_>,
+    outbound: &mut Outbound<'_>,
 ) -> Result<(), AttemptEnd> {
-    let mut slices = [IoSlice::new(outbound.head), IoSlice::new(outbound.body)];
-    let mut left = &mut slices[..if outbound.body.is_empty() { 1 } else { 2 }];
+    let limit = core.settings.timeouts.write;
+    let message = std::mem::take(&mut outbound.message);
+    if outbound.body.is_empty() {
+        // Short enough for the kernel to take it at once, but for a full socket buffer.
+        return match write_all(&upstream.socket, message, client, limit).await {
+            Ok(message) => {
+                core.buffers.give(message);
+                upstream.is_written = true;
+                Ok(())
+            }
+            Err(WriteEnd::Broken(error)) => upstream.send_failed(&error),
+            Err(WriteEnd::ClientLeft) => Err(AttemptEnd::ClientLeft),
+            Err(WriteEnd::Stalled) => Err(send_stalled(limit)),
+        };
+    }
+    let mut slices = [IoSlice::new(&message), IoSlice::new(outbound.body)];
+    let mut left = &mut slices[..];
     loop {
-        match upstream.socket.try_write(left) {
+        let error = match upstream.socket.try_write(left) {
             Ok(length) => {
                 IoSlice::advance_slices(&mut left, length);
                 if left.is_empty() {
                     upstream.is_written = true;
-                    return Ok(());
+                    break;
                 }
+                continue;
             }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                let limit = core.settings.timeouts.write;
-                match race(first(upstream.socket.readable(), upstream.socket.writable()), client, limit).await
-                {
-                    Raced::Done(First::Right(_)) => {}
-                    Raced::Done(First::Left(_)) => return Ok(()),
-                    Raced::ClientLeft => return Err(AttemptEnd::ClientLeft),
-                    Raced::TimedOut => {
-                        return Err(AttemptEnd::Failed(AttemptFailure {
-                            result: AttemptResult::Timeout,
-                            code: ErrorCode::UpstreamTimeout,
-                            message: format!("it took nothing of the request for {limit:?}"),
-                            // An engine runs no request that it has not read to its end.
-                            is_safe_to_retry: true,
-                        }));
-                    }
-                }
-            }
-            // It may have answered before it closed.
-            Err(_) if upstream.socket.peek() == Peek::Data => return Ok(()),
-            Err(error) => {
-                return Err(AttemptEnd::Failed(AttemptFailure {
-                    result: AttemptResult::Reset,
-                    code: ErrorCode::UpstreamReset,
-                    message: format!("the connection broke while the request was being sent: {error}"),
-                    is_safe_to_retry: true,
-                }));
-            }
+            Err(error) => error,
+        };
+        if error.kind() != io::ErrorKind::WouldBlock {
+            return upstream.send_failed(&error);
+        }
+        let ready = first(upstream.socket.readable(), upstream.socket.writable());
+        match race(ready, client, limit).await {
+            Raced::Done(First::Right(_)) => {}
+            Raced::Done(First::Left(_)) => break,
+            Raced::ClientLeft => return Err(AttemptEnd::ClientLeft),
+            Raced::TimedOut => return Err(send_stalled(limit)),
         }
     }
+    core.buffers.give(message);
+    Ok(())
+}
+
+fn send_stalled(limit: Duration) -> AttemptEnd {
+    AttemptEnd::Failed(AttemptFailure {
+        result: AttemptResult::Timeout,
+        code: ErrorCode::UpstreamTimeout,
+        message: format!("it took nothing of the request for {limit:?} (timeouts.write_ms)"),
+        // An engine runs no request that it has not read to its end.
+        is_safe_to_retry: true,
+    })
 }
 
 /// Reads the response's head, passing informational ones on.
 async fn receive_head(
     core: &Core,
     client: &mut ClientWatch,
-    client_socket: &Socket,
     upstream: Upstream,
-    outbound: Outbound<'_>,
+    outbound: &Outbound<'_>,
     sent: Instant,
 ) -> AttemptEnd {
     let limits = &core.settings.limits;
     let limit = core.settings.timeouts.first_byte;
-    let mut received: Vec<u8> = Vec::new();
+    let retry_stale = core.settings.retry.retry_on_stale_connection;
+    let mut received = core.buffers.take();
     loop {
-        match race(upstream.socket.readable(), client, limit.saturating_sub(sent.elapsed())).await {
-            Raced::Done(_) => {}
+        received.reserve(1);
+        let left = limit.saturating_sub(sent.elapsed());
+        match race(upstream.socket.read(received), client, left).await {
+            Raced::Done((Ok(0), received)) => {
+                let how = "it closed the connection";
+                return AttemptEnd::Failed(upstream.closed(received.is_empty(), outbound, retry_stale, how));
+            }
+            Raced::Done((Ok(_), buffer)) => received = buffer,
+            Raced::Done((Err(error), received)) => {
+                let how = error.to_string();
+                return AttemptEnd::Failed(upstream.closed(received.is_empty(), outbound, retry_stale, &how));
+            }
             Raced::ClientLeft => {
                 upstream.socket.shutdown();
                 return AttemptEnd::ClientLeft;
@@ -212,20 +232,6 @@ async fn receive_head(
                     message: format!("it did not answer within {limit:?} (timeouts.first_byte_ms)"),
                     is_safe_to_retry: false,
                 });
-            }
-        }
-        if received.capacity() == 0 {
-            received = core.buffers.take();
-        }
-        received.reserve(1);
-        match upstream.socket.try_read(&mut received) {
-            Ok(1..) => {}
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
-            Ok(0) => {
-                return AttemptEnd::Failed(upstream.closed(&received, outbound, "it closed the connection"));
-            }
-            Err(error) => {
-                return AttemptEnd::Failed(upstream.closed(&received, outbound, &error.to_string()));
             }
         }
         loop {
@@ -266,10 +272,13 @@ async fn receive_head(
             // The 100 was given by this gateway already.
             if head.status != 100 && outbound.client_version == Version::Http11 {
                 forward.extend_from_slice(b"\r\n");
-                let limit = core.settings.timeouts.write;
-                if client::write(client_socket, client, &forward, limit).await.is_err() {
-                    upstream.socket.shutdown();
-                    return AttemptEnd::ClientLeft;
+                let (socket, limit) = (client.socket.clone(), core.settings.timeouts.write);
+                match write_all(&socket, forward, client, limit).await {
+                    Ok(buffer) => forward = buffer,
+                    Err(_) => {
+                        upstream.socket.shutdown();
+                        return AttemptEnd::ClientLeft;
+                    }
                 }
             }
             core.buffers.give(forward);
@@ -280,27 +289,20 @@ async fn receive_head(
 // === impl Outbound ===
 
 impl<'a> Outbound<'a> {
-    /// Puts a short body behind the head, in `message`, so that one plain write sends both.
-    pub(crate) fn new(
-        message: &'a mut Vec<u8>,
-        body: &'a [u8],
-        method: Method,
-        client_version: Version,
-        retry_stale: bool,
-    ) -> Self {
+    /// Puts a short body behind the head, so that one plain write sends both.
+    pub(crate) fn new(mut head: Vec<u8>, body: &'a [u8], request: &RequestHead) -> Self {
         let in_place = if body.len() <= COPIED_BODY_BYTES {
-            message.extend_from_slice(body);
+            head.extend_from_slice(body);
             &[]
         } else {
             body
         };
         Self {
-            head: message,
+            message: head,
             body: in_place,
             has_body: !body.is_empty(),
-            method,
-            client_version,
-            retry_stale,
+            method: request.method,
+            client_version: request.version,
         }
     }
 }
@@ -317,9 +319,27 @@ impl Upstream {
         self.is_written && head.keep_alive
     }
 
+    /// What a failed write means: the engine may have answered before it closed.
+    fn send_failed(&self, error: &io::Error) -> Result<(), AttemptEnd> {
+        if self.socket.peek() == Peek::Data {
+            return Ok(());
+        }
+        Err(AttemptEnd::Failed(AttemptFailure {
+            result: AttemptResult::Reset,
+            code: ErrorCode::UpstreamReset,
+            message: format!("the connection broke while the request was being sent: {error}"),
+            is_safe_to_retry: true,
+        }))
+    }
+
     /// The failure of a connection that ended before a response's head.
-    fn closed(&self, received: &[u8], outbound: Outbound<'_>, how: &str) -> AttemptFailure {
-        let nothing_came = received.is_empty();
+    fn closed(
+        &self,
+        nothing_came: bool,
+        outbound: &Outbound<'_>,
+        retry_stale: bool,
+        how: &str,
+    ) -> AttemptFailure {
         let message = if nothing_came {
             format!("{how} without an answer")
         } else {
@@ -330,7 +350,7 @@ impl Upstream {
         // operator knows the engines to be safe.
         let is_stale = self.is_reused && nothing_came;
         let has_no_effect = !outbound.has_body && matches!(outbound.method, Method::Get | Method::Head);
-        let is_safe_to_retry = !self.is_written || (is_stale && (has_no_effect || outbound.retry_stale));
+        let is_safe_to_retry = !self.is_written || (is_stale && (has_no_effect || retry_stale));
         AttemptFailure {
             result: AttemptResult::Reset,
             code: ErrorCode::UpstreamReset,

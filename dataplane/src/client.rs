@@ -1,17 +1,14 @@
 //! A client's side of a connection: bytes that have come and are not used yet, and writes that give up when
 //! nobody takes them.
 
-use std::{
-    io::{self, IoSlice},
-    rc::Rc,
-    time::Duration,
-};
+use std::{io, rc::Rc, time::Duration};
 
 use crate::{
     client_watch::ClientWatch,
     core::Core,
-    race::{Raced, race, within},
+    race::within,
     socket::Socket,
+    write::{WriteEnd, write_all},
 };
 
 /// How much room a read is given at least.
@@ -19,7 +16,7 @@ const MIN_READ_BYTES: usize = 4 * 1024;
 
 /// One client connection.
 pub(crate) struct Client {
-    pub(crate) socket: Rc<Socket>,
+    pub(crate) socket: Socket,
     pub(crate) watch: ClientWatch,
     /// Received, from the start of the current request on. Without memory while nothing is there.
     pub(crate) inbound: Vec<u8>,
@@ -34,19 +31,10 @@ pub(crate) enum ReadEnd {
     TimedOut,
 }
 
-/// Why nothing more can be written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WriteEnd {
-    /// The client has left.
-    Left,
-    /// It takes nothing.
-    Stalled,
-}
-
 // === impl Client ===
 
 impl Client {
-    pub(crate) fn new(core: Rc<Core>, socket: Rc<Socket>) -> Self {
+    pub(crate) fn new(core: Rc<Core>, socket: Socket) -> Self {
         Self { watch: ClientWatch::new(socket.clone()), socket, inbound: Vec::new(), core }
     }
 
@@ -89,9 +77,12 @@ impl Client {
         }
     }
 
-    /// Writes all of `bytes`.
-    pub(crate) async fn write(&mut self, bytes: &[u8]) -> Result<(), WriteEnd> {
-        write(&self.socket, &mut self.watch, bytes, self.core.settings.timeouts.write).await
+    /// Writes all of `buffer` and gives it back to the core.
+    pub(crate) async fn write(&mut self, buffer: Vec<u8>) -> Result<(), WriteEnd> {
+        let limit = self.core.settings.timeouts.write;
+        let buffer = write_all(&self.socket, buffer, &mut self.watch, limit).await?;
+        self.core.buffers.give(buffer);
+        Ok(())
     }
 
     /// Ends the connection so that the client can read what was sent last even while it is still sending:
@@ -120,28 +111,4 @@ impl Client {
         .await;
         self.core.buffers.give(sink);
     }
-}
-
-/// Writes all of `bytes`; `limit` is how long the client may take nothing.
-pub(crate) async fn write(
-    socket: &Socket,
-    watch: &mut ClientWatch,
-    bytes: &[u8],
-    limit: Duration,
-) -> Result<(), WriteEnd> {
-    let mut left = bytes;
-    while !left.is_empty() {
-        match socket.try_write(&[IoSlice::new(left)]) {
-            Ok(length) => left = &left[length..],
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                match race(socket.writable(), watch, limit).await {
-                    Raced::Done(_) => {}
-                    Raced::ClientLeft => return Err(WriteEnd::Left),
-                    Raced::TimedOut => return Err(WriteEnd::Stalled),
-                }
-            }
-            Err(_) => return Err(WriteEnd::Left),
-        }
-    }
-    Ok(())
 }

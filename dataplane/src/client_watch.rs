@@ -9,7 +9,6 @@ use std::{
     future::Future,
     io,
     pin::Pin,
-    rc::Rc,
     task::{Context, Poll},
 };
 
@@ -17,7 +16,7 @@ use crate::socket::{Peek, Socket};
 
 /// The watch on one client.
 pub(crate) struct ClientWatch {
-    socket: Rc<Socket>,
+    pub(crate) socket: Socket,
     armed: Option<Pin<Box<dyn Future<Output = io::Result<()>>>>>,
     /// The next request has begun to arrive. Until it is read, the client's leaving can't be seen.
     has_data: bool,
@@ -26,7 +25,7 @@ pub(crate) struct ClientWatch {
 // === impl ClientWatch ===
 
 impl ClientWatch {
-    pub(crate) fn new(socket: Rc<Socket>) -> Self {
+    pub(crate) fn new(socket: Socket) -> Self {
         Self { socket, armed: None, has_data: false }
     }
 

@@ -31,7 +31,6 @@ enum Route {
 
 /// Serves a connection to its end.
 pub(crate) async fn serve(core: Rc<Core>, socket: Socket) {
-    let socket = Rc::new(socket);
     let registration = Registration::new(core.clone(), socket.clone());
     let mut client = Client::new(core.clone(), socket);
     let max_requests = core.settings.limits.max_requests_per_connection;
@@ -167,7 +166,7 @@ async fn local(
     let id = core.settings.headers.response_request_id.then_some(&exchange.id);
     let bytes = answer.to_bytes(id, terms.connection(terms.keep_alive), terms.with_body);
     // Probes and listings are no requests for an engine: they are not counted as such.
-    match client.write(&bytes).await {
+    match client.write(bytes).await {
         Ok(()) if terms.keep_alive => After::KeepAlive,
         Ok(()) => After::Linger,
         Err(_) => After::Close,

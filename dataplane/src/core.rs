@@ -55,7 +55,7 @@ pub(crate) struct Core {
 
 #[derive(Debug)]
 struct Registered {
-    socket: Rc<Socket>,
+    socket: Socket,
     is_idle: bool,
 }
 
@@ -144,7 +144,7 @@ impl Core {
 // === impl Registration ===
 
 impl Registration {
-    pub(crate) fn new(core: Rc<Core>, socket: Rc<Socket>) -> Self {
+    pub(crate) fn new(core: Rc<Core>, socket: Socket) -> Self {
         let key = core.clients.borrow_mut().insert(Registered { socket, is_idle: true });
         core.levels.client_idle.add(1);
         Self { core, key }

@@ -34,6 +34,7 @@ mod retry_budget;
 mod settings;
 mod socket;
 mod upstream_request;
+mod write;
 
 use std::{
     io,

@@ -157,10 +157,8 @@ pub(crate) async fn respond(
             body_length: body_bytes.len(),
         };
         upstream_request::write_head(&mut message, head, &client.inbound, &backend, &told);
-        let retry_stale = core.settings.retry.retry_on_stale_connection;
-        let outbound = Outbound::new(&mut message, body_bytes, head.method, head.version, retry_stale);
-        let end = attempt(core, &mut client.watch, &client.socket, &backend, outbound).await;
-        core.buffers.give(message);
+        let outbound = Outbound::new(message, body_bytes, head);
+        let end = attempt(core, &mut client.watch, &backend, outbound).await;
         match end {
             AttemptEnd::Responded(response) => {
                 let is_rejected = response.head.retryable;

@@ -149,7 +149,7 @@ async fn chunked(client: &mut Client, core: &Core, head: &RequestHead) -> Result
 /// Asks a client that waits for it to send the body.
 async fn send_continue(client: &mut Client, head: &RequestHead) -> Result<(), ReceiveEnd> {
     if head.expects_continue && head.version == Version::Http11 {
-        client.write(b"HTTP/1.1 100 Continue\r\n\r\n").await.map_err(|_| ReceiveEnd::Silent)?;
+        client.write(b"HTTP/1.1 100 Continue\r\n\r\n".to_vec()).await.map_err(|_| ReceiveEnd::Silent)?;
     }
     Ok(())
 }

@@ -21,7 +21,7 @@ pub(crate) async fn refuse(
     let id = core.settings.headers.response_request_id.then_some(&exchange.id);
     let keep_alive = terms.keep_alive && !core.is_draining();
     let bytes = Answer::error(&refusal).to_bytes(id, terms.connection(keep_alive), terms.with_body);
-    let written = client.write(&bytes).await;
+    let written = client.write(bytes).await;
     exchange.end(core, if written.is_ok() { Ended::refused(refusal) } else { Ended::client_left() });
     match written {
         Ok(()) if keep_alive => After::KeepAlive,

@@ -13,7 +13,7 @@ use stargate_routing::Backend;
 use crate::{
     answer::error_json,
     attempt::Response,
-    client::{Client, WriteEnd},
+    client::Client,
     core::Core,
     error::{ErrorCode, Refusal},
     exchange::{Ended, Exchange},
@@ -23,6 +23,7 @@ use crate::{
     race::{Raced, race},
     refuse::refuse,
     socket::Socket,
+    write::WriteEnd,
 };
 
 /// What is to become of the client's connection.
@@ -167,43 +168,40 @@ fn write_head(
     }
 }
 
-/// Moves the body. `out` holds the head and what came with it.
+/// Moves the body. `first` holds the head and what came with it.
 async fn relay_body(
     core: &Core,
     client: &mut Client,
     upstream: &Socket,
     body: &mut RelayBody,
-    mut out: Vec<u8>,
+    first: Vec<u8>,
     progress: &mut Progress,
 ) -> Result<(), Cut> {
-    client.write(&out).await?;
-    core.buffers.give(std::mem::take(&mut out));
+    client.write(first).await?;
     let idle = core.settings.timeouts.stream_idle;
     while !progress.is_done {
         wait(upstream, client, idle).await?;
         let mut input = core.buffers.take();
         match upstream.try_read(&mut input) {
             Ok(0) => {
-                if !body.end_of_stream(&mut out) {
+                input.clear();
+                if !body.end_of_stream(&mut input) {
                     let why = "the engine closed the connection before the end of its response";
                     return Err(Cut::Upstream(ErrorCode::UpstreamReset, why.into()));
                 }
-                client.write(&out).await?;
                 progress.is_done = true;
+                client.write(input).await?;
             }
             Ok(_) => {
-                out.clear();
-                let verbatim = progress.relay(body, &input, &mut out).map_err(Cut::protocol)?;
-                let bytes = verbatim.map_or(&out[..], |length| &input[..length]);
-                client.write(bytes).await?;
+                let output = progress.relay(core, body, input).map_err(Cut::protocol)?;
+                client.write(output).await?;
             }
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => core.buffers.give(input),
             Err(error) => {
                 let why = format!("the connection to the engine broke within its response: {error}");
                 return Err(Cut::Upstream(ErrorCode::UpstreamReset, why));
             }
         }
-        core.buffers.give(input);
     }
     Ok(())
 }
@@ -242,7 +240,7 @@ async fn tell_cut(
         && let Some(event) = body.error_event(&error_json(code, &message))
     {
         // If it can't be told either, the cut connection tells it.
-        let _ = client.write(&event).await;
+        let _ = client.write(event).await;
     } else if body.outgoing() == Outgoing::UntilClose {
         client.socket.reset_on_close();
     }
@@ -252,22 +250,29 @@ async fn tell_cut(
 // === impl Progress ===
 
 impl Progress {
+    /// What is to be sent for `input`: most often itself.
     fn relay(
         &mut self,
+        core: &Core,
         body: &mut RelayBody,
-        input: &[u8],
-        out: &mut Vec<u8>,
-    ) -> Result<Option<usize>, ChunkedError> {
-        let relayed = body.relay(input, out)?;
+        mut input: Vec<u8>,
+    ) -> Result<Vec<u8>, ChunkedError> {
+        let mut reframed = Vec::new();
+        let relayed = body.relay(&input, &mut reframed)?;
         (self.is_done, self.is_excess) = (relayed.done, relayed.excess);
-        Ok(relayed.verbatim)
+        if let Some(length) = relayed.verbatim {
+            input.truncate(length);
+            return Ok(input);
+        }
+        core.buffers.give(input);
+        Ok(reframed)
     }
 
-    /// The same, with everything that is to be sent appended to `out`.
+    /// The same, appended to `out`.
     fn append(&mut self, body: &mut RelayBody, input: &[u8], out: &mut Vec<u8>) -> Result<(), ChunkedError> {
-        if let Some(length) = self.relay(body, input, out)? {
-            out.extend_from_slice(&input[..length]);
-        }
+        let relayed = body.relay(input, out)?;
+        (self.is_done, self.is_excess) = (relayed.done, relayed.excess);
+        out.extend_from_slice(&input[..relayed.verbatim.unwrap_or(0)]);
         Ok(())
     }
 }
@@ -286,7 +291,7 @@ impl Cut {
 impl From<WriteEnd> for Cut {
     fn from(end: WriteEnd) -> Self {
         match end {
-            WriteEnd::Left => Self::ClientLeft,
+            WriteEnd::Broken(_) | WriteEnd::ClientLeft => Self::ClientLeft,
             WriteEnd::Stalled => Self::ClientStalled,
         }
     }

@@ -1,30 +1,38 @@
-//! A TCP connection of a core: readiness comes from the ring, bytes move by non-blocking system calls.
+//! A TCP connection of a core, on the ring.
 //!
-//! A wait holds no buffer (10 000 idle streams cost no memory) and can be dropped at any time without losing
-//! bytes that the kernel had taken. The other way, owned buffers inside pending ring operations, has neither
-//! property, and measured no cheaper here (`docs/performance.md`).
+//! Writes, and reads of what is expected soon, are operations of the ring: many of them are handed to the
+//! kernel in one system call, which is cheaper than one each (`docs/performance.md`). Where a connection may
+//! stay quiet for long, a wait holds no buffer: first readiness, then a non-blocking read, which can also be
+//! given up at any time without losing bytes that the kernel had taken.
 //!
-//! This module exists for the one thing that needs `unsafe`: monoio gives a raw descriptor where the system
-//! call wrappers want a borrowed one.
+//! This module exists for the two things that need `unsafe`: monoio gives a raw descriptor where the system
+//! call wrappers want a borrowed one, and asks for `&mut` to start an operation although it only copies the
+//! descriptor's handle.
 #![allow(unsafe_code)]
 
 use std::{
+    cell::UnsafeCell,
     io::{self, IoSlice},
     net::SocketAddr,
     os::fd::{AsRawFd, BorrowedFd},
+    rc::Rc,
 };
 
-use monoio::net::{TcpListener, TcpStream};
+use monoio::{
+    buf::{IoBuf, IoBufMut},
+    io::{AsyncReadRent, AsyncWriteRent},
+    net::{TcpListener, TcpStream},
+};
 use rustix::{
     buffer::spare_capacity,
     io::Errno,
     net::{RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, SocketFlags},
 };
 
-/// A connected TCP socket.
-#[derive(Debug)]
+/// A connected TCP socket; clones are the same one.
+#[derive(Clone, Debug)]
 pub(crate) struct Socket {
-    stream: TcpStream,
+    stream: Rc<UnsafeCell<TcpStream>>,
 }
 
 /// What a look at an idle connection shows.
@@ -41,22 +49,41 @@ pub(crate) enum Peek {
 // === impl Socket ===
 
 impl Socket {
-    /// Connects; ends with the kernel's answer, so race it against a timeout.
-    pub(crate) async fn connect(address: SocketAddr) -> io::Result<Self> {
-        let stream = TcpStream::connect_addr(address).await?;
+    fn new(stream: TcpStream) -> io::Result<Self> {
         // A token must not wait for the acknowledgement of the one before.
         stream.set_nodelay(true)?;
-        Ok(Self { stream })
+        Ok(Self { stream: Rc::new(UnsafeCell::new(stream)) })
+    }
+
+    /// Connects; ends with the kernel's answer, so race it against a timeout.
+    pub(crate) async fn connect(address: SocketAddr) -> io::Result<Self> {
+        Self::new(TcpStream::connect_addr(address).await?)
     }
 
     /// Waits until bytes, an end or an error can be read.
     pub(crate) async fn readable(&self) -> io::Result<()> {
-        self.stream.readable(false).await
+        self.stream().readable(false).await
     }
 
     /// Waits until bytes can be written.
     pub(crate) async fn writable(&self) -> io::Result<()> {
-        self.stream.writable(false).await
+        self.stream().writable(false).await
+    }
+
+    /// Waits for bytes and appends them to `buffer`, up to its spare capacity. 0 is the end of the stream.
+    /// Dropping it may lose bytes and the buffer: only when the connection is given up.
+    pub(crate) async fn read(&self, buffer: Vec<u8>) -> (io::Result<usize>, Vec<u8>) {
+        let (start, end) = (buffer.len(), buffer.capacity());
+        debug_assert!(start < end, "a read into no space looks like the end");
+        let (result, slice) = self.stream_mut().read(buffer.slice_mut(start..end)).await;
+        (result, slice.into_inner())
+    }
+
+    /// Writes some of `buffer`, from `start` on, waiting until the kernel takes any. Dropping it leaves open
+    /// what was written, and loses the buffer.
+    pub(crate) async fn write(&self, buffer: Vec<u8>, start: usize) -> (io::Result<usize>, Vec<u8>) {
+        let (result, slice) = self.stream_mut().write(buffer.slice(start..)).await;
+        (result, slice.into_inner())
     }
 
     /// Appends what has arrived to `buffer`, up to its spare capacity. 0 is the end of the stream;
@@ -109,9 +136,23 @@ impl Socket {
         let _ = rustix::net::sockopt::set_socket_linger(self.borrow(), Some(std::time::Duration::ZERO));
     }
 
+    fn stream(&self) -> &TcpStream {
+        // SAFETY: see `stream_mut`.
+        unsafe { &*self.stream.get() }
+    }
+
+    /// The stream as monoio's traits ask for it.
+    #[expect(clippy::mut_from_ref, reason = "what is behind the reference is never changed")]
+    fn stream_mut(&self) -> &mut TcpStream {
+        // SAFETY: a read or write of monoio's copies the descriptor's handle out of the stream and changes
+        // nothing in it, which is what lets monoio split a stream into halves by this same cast. The cell
+        // stays on one thread. (Its own halves can't be used: the writing one shuts the socket down on drop.)
+        unsafe { &mut *self.stream.get() }
+    }
+
     fn borrow(&self) -> BorrowedFd<'_> {
-        // SAFETY: `stream` owns the descriptor and keeps it open for at least the life of this borrow.
-        unsafe { BorrowedFd::borrow_raw(self.stream.as_raw_fd()) }
+        // SAFETY: the stream owns the descriptor and keeps it open for at least the life of this borrow.
+        unsafe { BorrowedFd::borrow_raw(self.stream().as_raw_fd()) }
     }
 }
 
@@ -123,9 +164,7 @@ pub(crate) fn try_accept(listener: &TcpListener) -> io::Result<Socket> {
     let descriptor = unsafe { BorrowedFd::borrow_raw(listener.as_raw_fd()) };
     let accepted =
         retry(|| rustix::net::accept_with(descriptor, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK))?;
-    let stream = TcpStream::from_std(std::net::TcpStream::from(accepted))?;
-    stream.set_nodelay(true)?;
-    Ok(Socket { stream })
+    Socket::new(TcpStream::from_std(std::net::TcpStream::from(accepted))?)
 }
 
 fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
