@@ -217,7 +217,7 @@ impl Metrics {
                 Condition::Unhealthy => "unhealthy",
             };
             *by_condition.entry(condition).or_default() += 1;
-            if let Some(rtt) = registration.rtt() {
+            if let Some(rtt) = registration.rtt.smoothed() {
                 self.rtt.with_label_values(&[registration.id.as_str(), "probe"]).set(rtt.as_secs_f64());
             }
         }

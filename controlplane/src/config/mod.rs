@@ -7,6 +7,8 @@
 mod backends;
 mod control_plane;
 mod data_plane;
+#[cfg(test)]
+mod documentation;
 mod error;
 mod layers;
 mod ranged;

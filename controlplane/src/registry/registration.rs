@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 
-use stargate_routing::{Backend, BackendUid, Nanos};
+use stargate_routing::{Backend, BackendUid};
 use tokio::time::Instant;
 
 use super::{Identity, ModelStats, ModelStatus};
@@ -108,11 +108,6 @@ impl Registration {
     /// Whether it can take requests at all; its models decide for themselves.
     pub fn is_available(&self) -> bool {
         self.health.is_healthy() && self.published.is_some()
-    }
-
-    /// Smoothed round-trip time, once measured.
-    pub fn rtt(&self) -> Option<Nanos> {
-        self.rtt.get()
     }
 
     pub(super) fn set_address(&mut self, address: SocketAddr, backend_uid: BackendUid) {
