@@ -7,8 +7,8 @@ use std::{
 };
 
 use prometheus::{
-    Gauge, GaugeVec, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec, Opts,
-    TextEncoder, core::Collector,
+    Gauge, GaugeVec, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, TextEncoder,
+    core::{AtomicU64, Collector, GenericGauge, GenericGaugeVec},
 };
 use stargate_dataplane::CoreLevels;
 use stargate_routing::Snapshot;
@@ -38,6 +38,10 @@ const ROUTING_BUCKETS: [f64; 14] = [
     60.0,
 ];
 
+/// A level that is never negative.
+type Level = GenericGauge<AtomicU64>;
+type LevelVec = GenericGaugeVec<AtomicU64>;
+
 /// All families.
 pub(crate) struct Metrics {
     registry: prometheus::Registry,
@@ -49,14 +53,14 @@ pub(crate) struct Metrics {
     pub(crate) routing: HistogramVec,
     pub(crate) expired: IntCounter,
     series_overflow: IntCounter,
-    active_servers: IntGaugeVec,
-    backends: IntGaugeVec,
+    active_servers: LevelVec,
+    backends: LevelVec,
     rtt: GaugeVec,
-    snapshot_version: IntGauge,
+    snapshot_version: Level,
     snapshot_age: Gauge,
     busy: GaugeVec,
-    connections: IntGaugeVec,
-    replay_bytes: IntGauge,
+    connections: LevelVec,
+    replay_bytes: Level,
     observations_dropped: Total,
     accept_paused: Total,
     panics: Total,
@@ -89,7 +93,7 @@ impl Metrics {
         };
         let counter = |name: &str, help: &str| register(&registry, IntCounter::with_opts(opts(name, help)));
         let int_gauges = |name: &str, help: &str, labels: &[&str]| {
-            register(&registry, IntGaugeVec::new(opts(name, help), labels))
+            register(&registry, LevelVec::new(opts(name, help), labels))
         };
         let gauges = |name: &str, help: &str, labels: &[&str]| {
             register(&registry, GaugeVec::new(opts(name, help), labels))
@@ -148,7 +152,7 @@ impl Metrics {
             ),
             snapshot_version: register(
                 &registry,
-                IntGauge::with_opts(opts("snapshot_version", "Version of the current snapshot")),
+                Level::with_opts(opts("snapshot_version", "Version of the current snapshot")),
             ),
             snapshot_age: register(
                 &registry,
@@ -169,7 +173,7 @@ impl Metrics {
             ),
             replay_bytes: register(
                 &registry,
-                IntGauge::with_opts(opts(
+                Level::with_opts(opts(
                     "proxy_replay_buffer_bytes",
                     "Bytes of request bodies held for replay",
                 )),
@@ -213,7 +217,7 @@ impl Metrics {
                 Condition::Unhealthy => "unhealthy",
             };
             *by_condition.entry(condition).or_default() += 1;
-            if let Some(rtt) = registration.rtt() {
+            if let Some(rtt) = registration.rtt.smoothed() {
                 self.rtt.with_label_values(&[registration.id.as_str(), "probe"]).set(rtt.as_secs_f64());
             }
         }
@@ -228,9 +232,9 @@ impl Metrics {
             let active: usize = target.clusters.iter().map(|cluster| cluster.backends.len()).sum();
             self.active_servers
                 .with_label_values(&[target.name.routing_key.as_deref().unwrap_or(""), &*target.name.model])
-                .set(active as i64);
+                .set(active as u64);
         }
-        self.snapshot_version.set(snapshot.version as i64);
+        self.snapshot_version.set(snapshot.version);
         if snapshot.version > 0 {
             let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64;
             self.snapshot_age.set(now_ms.saturating_sub(snapshot.published_at_unix_ms) as f64 / 1e3);
@@ -251,9 +255,9 @@ impl Metrics {
             ("upstream", "active", sum(|level| level.upstream_active)),
             ("upstream", "idle", sum(|level| level.upstream_idle)),
         ] {
-            self.connections.with_label_values(&[side, state]).set(count as i64);
+            self.connections.with_label_values(&[side, state]).set(count);
         }
-        self.replay_bytes.set(sum(|level| level.replay_bytes) as i64);
+        self.replay_bytes.set(sum(|level| level.replay_bytes));
         self.observations_dropped.follow(sum(|level| level.observations_dropped));
         self.accept_paused.follow(sum(|level| level.accept_paused));
         self.panics.follow(sum(|level| level.panics));

@@ -26,9 +26,9 @@ const OTHER: &str = "other";
 /// Most (target, backend) pairs with series of their own: some 10 MB of handles.
 const PAIRS_MAX: usize = 20_000;
 /// Series of a backend or target that has left stay this long, so that scrapers see their last values.
-const RETENTION: Duration = Duration::from_secs(600);
+const RETENTION: Duration = Duration::from_mins(10);
 /// Between two searches for series to drop.
-const SWEEP_INTERVAL: Duration = Duration::from_secs(60);
+const SWEEP_INTERVAL: Duration = Duration::from_mins(1);
 /// Samples kept between two hand-overs; more than that in 100 ms adds nothing to an estimate.
 const SAMPLES_MAX: usize = 4096;
 /// Status of a request whose client left before one was sent.

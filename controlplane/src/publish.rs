@@ -125,7 +125,7 @@ impl Publisher {
                         stats: &model.stats,
                         report: model.report,
                         input_tps: model.input_tps().unwrap_or(assumed),
-                        rtt: registration.rtt(),
+                        rtt: registration.rtt.routed(),
                     })
                     .collect();
                 let backends: Box<[Arc<Backend>]> =

@@ -96,6 +96,12 @@ pub struct DataPlane {
     cores: Vec<CoreThread>,
 }
 
+/// Reads the levels of all cores of a data plane; outlives it.
+#[derive(Clone, Debug)]
+pub struct LevelReader {
+    cores: Vec<Arc<levels::Levels>>,
+}
+
 /// Levels of one core at one moment, for gauges.
 #[derive(Clone, Debug, Default)]
 pub struct CoreLevels {
@@ -202,10 +208,24 @@ impl DataPlane {
         self.cores.iter().map(|core| core.levels.read()).collect()
     }
 
+    /// Reads the levels of all cores, also while [`Self::shutdown`] drains them and after.
+    pub fn level_reader(&self) -> LevelReader {
+        LevelReader { cores: self.cores.iter().map(|core| core.levels.clone()).collect() }
+    }
+
     /// Stops accepting, lets open requests finish for up to `Timeouts::shutdown_grace`, then stops all
     /// threads. Blocks until they have ended. Returns how many requests were cut at the end of the grace.
     pub fn shutdown(self) -> u64 {
         self.cores.iter().for_each(CoreThread::start_draining);
         self.cores.into_iter().map(CoreThread::join).sum()
+    }
+}
+
+// === impl LevelReader ===
+
+impl LevelReader {
+    /// Levels of every core now.
+    pub fn read(&self) -> Vec<CoreLevels> {
+        self.cores.iter().map(|core| core.read()).collect()
     }
 }

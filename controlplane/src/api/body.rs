@@ -1,5 +1,7 @@
 //! Reads a request's JSON body; an error has the path of the fault.
 
+use std::fmt::Write;
+
 use axum::{body::Bytes, extract::rejection::BytesRejection, http::StatusCode};
 use serde::de::DeserializeOwned;
 use serde_json::error::Category;
@@ -78,7 +80,7 @@ pub(super) fn path_of(segments: impl IntoIterator<Item = impl AsRef<str>>) -> St
             path.push('.');
         }
         if !is_index && (segment.is_empty() || segment.contains(['.', '"', '['])) {
-            path.push_str(&format!("{segment:?}"));
+            let _ = write!(path, "{segment:?}");
         } else {
             path.push_str(segment);
         }

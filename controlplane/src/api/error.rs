@@ -1,4 +1,4 @@
-//! Errors of the API, in OpenAI's shape, with the path of the fault in `param`.
+//! Errors of the API, in `OpenAI`'s shape, with the path of the fault in `param`.
 
 use axum::{
     Json,

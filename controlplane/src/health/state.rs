@@ -8,7 +8,10 @@ use super::CheckFailure;
 
 /// Weight of a new sample in the smoothed round-trip time, as in TCP (RFC 6298).
 const RTT_GAIN: f64 = 1.0 / 8.0;
-/// Relative change of the smoothed time that routing is told of; below it is noise of the scheduler.
+/// What a probe can tell, in nanoseconds: below it is noise of the scheduler. Routing sees multiples of it, or
+/// of two idle neighbours the one with the luckier microseconds would get every request.
+const RTT_RESOLUTION_NS: f64 = 500_000.0;
+/// Relative change that routing is told of.
 const RTT_CHANGE_MIN: f64 = 0.05;
 
 /// How many checks in a row change a backend's health.
@@ -56,7 +59,7 @@ pub enum Transition {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SmoothedRtt {
     smoothed_ns: Option<f64>,
-    published: Option<Nanos>,
+    routed_ns: Option<f64>,
 }
 
 // === impl HealthState ===
@@ -115,7 +118,7 @@ impl HealthState {
 // === impl SmoothedRtt ===
 
 impl SmoothedRtt {
-    /// Takes a sample. True when what is published changed.
+    /// Takes a sample. True when what routing knows changed.
     pub fn add(&mut self, sample: Duration) -> bool {
         let sample = sample.as_nanos() as f64;
         let smoothed = match self.smoothed_ns {
@@ -123,19 +126,23 @@ impl SmoothedRtt {
             Some(smoothed) => smoothed + (sample - smoothed) * RTT_GAIN,
         };
         self.smoothed_ns = Some(smoothed);
-        let now = Nanos(smoothed as u64);
-        let is_noise = self.published.is_some_and(|published| {
-            (smoothed - published.0 as f64).abs() <= published.0 as f64 * RTT_CHANGE_MIN
+        let is_noise = self.routed_ns.is_some_and(|routed| {
+            (smoothed - routed).abs() <= RTT_RESOLUTION_NS.max(routed * RTT_CHANGE_MIN)
         });
         if !is_noise {
-            self.published = Some(now);
+            self.routed_ns = Some((smoothed / RTT_RESOLUTION_NS).round() * RTT_RESOLUTION_NS);
         }
         !is_noise
     }
 
-    /// As routing knows it; `None` until there is a sample.
-    pub fn get(&self) -> Option<Nanos> {
-        self.published
+    /// As measured; `None` until there is a sample.
+    pub fn smoothed(&self) -> Option<Nanos> {
+        self.smoothed_ns.map(|ns| Nanos(ns as u64))
+    }
+
+    /// As routing knows it, a multiple of half a millisecond; `None` until there is a sample.
+    pub fn routed(&self) -> Option<Nanos> {
+        self.routed_ns.map(|ns| Nanos(ns as u64))
     }
 }
 
@@ -175,13 +182,18 @@ mod tests {
     }
 
     #[test]
-    fn rtt_is_smoothed_and_noise_is_not_published() {
+    fn rtt_is_smoothed_and_routing_sees_no_noise() {
         let mut rtt = SmoothedRtt::default();
-        assert!(rtt.add(Duration::from_micros(800)));
-        assert_eq!(rtt.get(), Some(Nanos(800_000)));
-        assert!(rtt.add(Duration::from_micros(1600)));
-        assert_eq!(rtt.get(), Some(Nanos(900_000)));
-        assert!(!rtt.add(Duration::from_micros(950)), "within 5 %");
-        assert_eq!(rtt.get(), Some(Nanos(900_000)));
+        assert!(rtt.add(Duration::from_micros(80)));
+        assert!(!rtt.add(Duration::from_micros(160)));
+        assert_eq!(rtt.smoothed(), Some(Nanos(90_000)));
+        assert_eq!(rtt.routed(), Some(Nanos(0)), "two neighbours are equally near");
+
+        let mut rtt = SmoothedRtt::default();
+        rtt.add(Duration::from_micros(30_100));
+        assert_eq!(rtt.routed(), Some(Nanos(30_000_000)));
+        assert!(!rtt.add(Duration::from_millis(40)), "one sample in a way off moves it by 4 %");
+        assert!(rtt.add(Duration::from_millis(40)));
+        assert_eq!(rtt.routed(), Some(Nanos(32_500_000)));
     }
 }

@@ -52,8 +52,8 @@ pub(crate) struct Flags {
     /// text or json [env: `STARGATE_LOG_FORMAT`].
     #[arg(long, global = true, value_name = "FORMAT")]
     log_format: Option<String>,
-    /// Override any key of the file, such as timeouts.connect_ms=500; may be repeated
-    /// [env: STARGATE__TIMEOUTS__CONNECT_MS].
+    /// Override any key of the file, such as `timeouts.connect_ms=500`; may be repeated
+    /// [env: `STARGATE__TIMEOUTS__CONNECT_MS`].
     #[arg(long, global = true, value_name = "KEY=VALUE")]
     set: Vec<String>,
 }
