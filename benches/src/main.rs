@@ -12,6 +12,8 @@ mod procfs;
 mod relay;
 mod run_pinned;
 
+use std::process::ExitCode;
+
 use clap::{Parser, Subcommand};
 
 /// Mock engine, load generator and comparisons for Stargate.
@@ -39,13 +41,20 @@ enum Command {
     RunPinned(run_pinned::Args),
 }
 
-fn main() -> anyhow::Result<()> {
+fn main() -> ExitCode {
     let cli = Cli::parse();
-    match cli.command {
+    let outcome = match cli.command {
         Command::MockEngine(args) => mock_engine::run(*args, cli.driver),
         Command::Load(args) => load::run(*args, cli.driver),
         Command::Compare(args) => compare::run(&args, cli.driver),
         Command::Relay(args) => relay::run(args, cli.driver),
         Command::RunPinned(args) => run_pinned::run(&args),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("stargate-bench: {error:#}");
+            ExitCode::FAILURE
+        }
     }
 }

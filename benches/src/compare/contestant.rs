@@ -79,11 +79,12 @@ impl Kind {
 // === impl Stage ===
 
 impl Stage<'_> {
-    /// Starts the engines; `decode_tps` 0 answers at once.
-    pub(crate) fn engines(&self, decode_tps: f64) -> anyhow::Result<Engines> {
+    /// Starts the engines; `decode_tps` 0 answers at once, others vary by `jitter`.
+    pub(crate) fn engines(&self, decode_tps: f64, jitter: f64) -> anyhow::Result<Engines> {
         let mut arguments: Vec<String> =
             ["mock-engine", "--prefill-tps", "0", "--keep-alive-ms", "0"].map(str::to_owned).into();
         arguments.extend(["--decode-tps".to_owned(), decode_tps.to_string()]);
+        arguments.extend(["--jitter".to_owned(), jitter.to_string()]);
         arguments.extend(["--concurrency".to_owned(), ENGINE_CONCURRENCY.to_string()]);
         for _ in 0..self.upstreams {
             arguments.extend(["--listen".to_owned(), "127.0.0.1:0".to_owned()]);

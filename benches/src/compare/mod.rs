@@ -75,6 +75,9 @@ pub(crate) struct Args {
     /// Chunks a second of each stream.
     #[arg(long, default_value_t = 50.0, value_parser = above_zero)]
     chunks_per_s: f64,
+    /// Variation of the engines' token intervals, as a fraction: without it all streams step together, in bursts.
+    #[arg(long, default_value_t = 0.3, value_parser = fraction)]
+    jitter: f64,
     /// Seconds that a round's streams last.
     #[arg(long, default_value_t = 10.0, value_parser = above_zero)]
     stream_seconds: f64,
@@ -153,7 +156,8 @@ async fn compare(args: &Args) -> anyhow::Result<Vec<Summary>> {
 
 async fn scenario(stage: &Stage<'_>, scenario: Scenario, args: &Args) -> anyhow::Result<Summary> {
     let sizes = sizes(args);
-    let engines = stage.engines(if scenario == Scenario::Sse { sizes.chunks_per_s } else { 0.0 })?;
+    let engines =
+        stage.engines(if scenario == Scenario::Sse { sizes.chunks_per_s } else { 0.0 }, args.jitter)?;
     let mut contestants = stage.contestants(&engines).await?;
     let mut rounds = Vec::new();
     for number in 1..=args.rounds {
@@ -195,6 +199,7 @@ fn sizes(args: &Args) -> Sizes {
         open_seconds: args.open_seconds,
         streams: args.streams as usize,
         chunks_per_s: args.chunks_per_s,
+        jitter: args.jitter,
         stream_seconds: args.stream_seconds,
         body_bytes: args.body_bytes,
     }
@@ -205,4 +210,11 @@ fn above_zero(text: &str) -> Result<f64, String> {
         .ok()
         .filter(|number| *number > 0.0 && *number <= 1e9)
         .ok_or_else(|| "not within 0..=1e9, 0 excluded".to_owned())
+}
+
+fn fraction(text: &str) -> Result<f64, String> {
+    text.parse()
+        .ok()
+        .filter(|number| (0.0..=1.0).contains(number))
+        .ok_or_else(|| "not within 0..=1".to_owned())
 }

@@ -47,6 +47,8 @@ pub(crate) struct Sizes {
     /// Concurrent streams of the SSE scenario.
     pub(crate) streams: usize,
     pub(crate) chunks_per_s: f64,
+    /// Variation of the engines' token intervals.
+    pub(crate) jitter: f64,
     pub(crate) stream_seconds: f64,
     /// Bytes of a JSON request body.
     pub(crate) body_bytes: usize,
