@@ -1,5 +1,7 @@
 //! What can go wrong with a request, and the one table from it to status, code and fault.
 
+use std::borrow::Cow;
+
 /// Stable, machine-readable name of an error answered by this gateway (`x-stargate-error-code`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorCode {
@@ -11,6 +13,8 @@ pub enum ErrorCode {
     MissingModel,
     /// A header that `headers.strict` requires is missing.
     MissingHeader,
+    /// `x-routing-method` names nothing that may be selected.
+    InvalidRoutingMethod,
     /// No such path.
     NotFound,
     /// The path exists, the method does not.
@@ -33,6 +37,8 @@ pub enum ErrorCode {
     UpstreamProtocolError,
     /// The backend did not answer in time.
     UpstreamTimeout,
+    /// The client took nothing of its response for too long; only ever logged, the response had begun.
+    ClientStalled,
     /// A limit of this gateway is reached.
     NoCapacity,
     /// The target is known, but nothing that serves it is active.
@@ -69,6 +75,22 @@ pub struct ErrorRow {
     pub retry_after_s: Option<u32>,
 }
 
+/// A request that this gateway answers itself, with an error.
+#[derive(Clone, Debug)]
+pub(crate) struct Refusal {
+    pub(crate) code: ErrorCode,
+    /// What was wrong and what is allowed, for the caller.
+    pub(crate) message: Cow<'static, str>,
+}
+
+// === impl Refusal ===
+
+impl Refusal {
+    pub(crate) fn new(code: ErrorCode, message: impl Into<Cow<'static, str>>) -> Self {
+        Self { code, message: message.into() }
+    }
+}
+
 // === impl ErrorCode ===
 
 impl ErrorCode {
@@ -80,12 +102,16 @@ impl ErrorCode {
             Self::InvalidHeader => (400, "invalid_header", "invalid_request_error", Client, None),
             Self::MissingModel => (400, "missing_model", "invalid_request_error", Client, None),
             Self::MissingHeader => (400, "missing_header", "invalid_request_error", Client, None),
+            Self::InvalidRoutingMethod => {
+                (400, "invalid_routing_method", "invalid_request_error", Client, None)
+            }
             Self::NotFound => (404, "not_found", "invalid_request_error", Client, None),
             Self::MethodNotAllowed => (405, "method_not_allowed", "invalid_request_error", Client, None),
             Self::NoEligibleCandidates => {
                 (404, "no_eligible_candidates", "invalid_request_error", Client, None)
             }
             Self::RequestTimeout => (408, "request_timeout", "invalid_request_error", Client, None),
+            Self::ClientStalled => (408, "client_stalled", "invalid_request_error", Client, None),
             Self::PayloadTooLarge => (413, "payload_too_large", "invalid_request_error", Client, None),
             Self::ExpectationFailed => (417, "expectation_failed", "invalid_request_error", Client, None),
             Self::HeadersTooLarge => (431, "headers_too_large", "invalid_request_error", Client, None),

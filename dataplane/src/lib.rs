@@ -6,15 +6,51 @@
 //! decide. The border to the control plane is two things only: snapshots come in ([`SharedSnapshot`]),
 //! observations go out ([`Observations`]).
 
+mod accept;
+mod answer;
+mod attempt;
+mod buffers;
+mod client;
+mod client_watch;
+mod connection;
+mod core;
+mod core_thread;
+mod derive;
+mod drain;
+mod driver;
 mod error;
+mod exchange;
+mod http;
+mod levels;
 mod observation;
+mod pool;
+mod proxy;
+mod race;
+mod receive;
+mod refuse;
+mod relay;
+mod request_id;
+mod retry_budget;
 mod settings;
+mod socket;
+mod upstream_request;
+mod write;
 
-use std::{io, net::SocketAddr, sync::Arc};
+use std::{
+    io,
+    net::SocketAddr,
+    sync::Arc,
+    time::{SystemTime, UNIX_EPOCH},
+};
 
 use arc_swap::ArcSwap;
+use crossbeam::queue::ArrayQueue;
 use stargate_routing::Snapshot;
 
+use crate::{
+    core::Shared,
+    core_thread::{CoreThread, Start, allowed_cpus, listen},
+};
 pub use error::{ErrorCode, ErrorRow, Fault};
 pub use observation::{Attempt, AttemptResult, Failure, Observation, Observations, Request};
 pub use settings::{Driver, HeaderPolicy, Limits, Pool, Retry, Settings, SettingsError, Timeouts};
@@ -57,6 +93,7 @@ pub enum StartError {
 pub struct DataPlane {
     addresses: Vec<SocketAddr>,
     observations: Observations,
+    cores: Vec<CoreThread>,
 }
 
 /// Levels of one core at one moment, for gauges.
@@ -90,10 +127,61 @@ pub struct CoreLevels {
 ///
 /// # Errors
 /// See [`StartError`]; nothing is left running.
+#[expect(clippy::needless_pass_by_value, reason = "the data plane keeps it; what it hands on are clones")]
 pub fn start(settings: Settings, snapshot: SharedSnapshot) -> Result<DataPlane, StartError> {
     settings.validate()?;
-    let _ = snapshot;
-    unimplemented!()
+    let allowed = allowed_cpus();
+    let cpus = if settings.cores.is_empty() { allowed.clone() } else { settings.cores.clone() };
+    if let Some(cpu) = cpus.iter().copied().find(|cpu| !allowed.contains(cpu)) {
+        return Err(StartError::Core { cpu, allowed });
+    }
+    let (addresses, listeners) = listen_on_all(&settings.listen, cpus.len())?;
+    let started_unix_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    let shared = Arc::new(Shared { started_unix_s, ..Shared::default() });
+    let settings = Arc::new(settings);
+    let mut data_plane =
+        DataPlane { addresses, observations: Observations { queues: Vec::new() }, cores: Vec::new() };
+    for (cpu, listeners) in cpus.into_iter().zip(listeners) {
+        let observations = Arc::new(ArrayQueue::new(observation::QUEUE_CAPACITY));
+        data_plane.observations.queues.push(observations.clone());
+        let started = CoreThread::start(Start {
+            cpu,
+            settings: settings.clone(),
+            snapshot: snapshot.clone(),
+            shared: shared.clone(),
+            listeners,
+            observations,
+        });
+        match started {
+            Ok(core) => data_plane.cores.push(core),
+            Err(error) => {
+                data_plane.shutdown();
+                return Err(error);
+            }
+        }
+    }
+    Ok(data_plane)
+}
+
+/// Listeners for every core on every address. All are bound before any core runs, so that connections are
+/// spread over all from the first.
+fn listen_on_all(
+    asked: &[SocketAddr],
+    cores: usize,
+) -> Result<(Vec<SocketAddr>, Vec<Vec<std::net::TcpListener>>), StartError> {
+    let mut addresses = Vec::new();
+    let mut listeners: Vec<Vec<_>> = (0..cores).map(|_| Vec::new()).collect();
+    for asked in asked {
+        let mut address = *asked;
+        for core in &mut listeners {
+            let listener = listen(address)?;
+            // Port 0 is settled by the first core's listener.
+            address = listener.local_addr().map_err(|source| StartError::Listen { address, source })?;
+            core.push(listener);
+        }
+        addresses.push(address);
+    }
+    Ok((addresses, listeners))
 }
 
 // === impl DataPlane ===
@@ -111,12 +199,13 @@ impl DataPlane {
 
     /// Levels of every core now.
     pub fn levels(&self) -> Vec<CoreLevels> {
-        unimplemented!()
+        self.cores.iter().map(|core| core.levels.read()).collect()
     }
 
     /// Stops accepting, lets open requests finish for up to `Timeouts::shutdown_grace`, then stops all
     /// threads. Blocks until they have ended. Returns how many requests were cut at the end of the grace.
     pub fn shutdown(self) -> u64 {
-        unimplemented!()
+        self.cores.iter().for_each(CoreThread::start_draining);
+        self.cores.into_iter().map(CoreThread::join).sum()
     }
 }

@@ -182,6 +182,12 @@ impl Settings {
             limits.max_body_bytes.to_string(),
             "at most limits.max_replay_bytes",
         )?;
+        check(
+            self.headers.trusted || !self.headers.strict,
+            "headers.trusted",
+            "false".into(),
+            "true where headers.mode is strict, which reads callers' headers",
+        )?;
         let timeouts = &self.timeouts;
         for (setting, value) in [
             ("timeouts.header", timeouts.header),

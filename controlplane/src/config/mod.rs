@@ -1,0 +1,160 @@
+//! The configuration: one TOML file, overridden by environment variables, `--set` and flags.
+//!
+//! Every value is typed and checked against its range as it is read, so that a [`Config`] which exists can be
+//! used, but for what spans several keys ([`Config::validate`]). An error names the place that it came from,
+//! the key, what was found and what is allowed.
+
+mod backends;
+mod control_plane;
+mod data_plane;
+mod error;
+mod layers;
+mod ranged;
+mod routing;
+mod server;
+mod warnings;
+
+use serde::{Deserialize, Serialize};
+use stargate_dataplane as dataplane;
+
+pub use backends::StaticBackend;
+pub use control_plane::{
+    Health, LEASE_MS_MAX, LEASE_MS_MIN, Log, LogFormat, LogLevel, Metrics, MetricsPrefix, Registration,
+};
+pub use data_plane::{HeaderMode, Headers, Limits, MaxConnections, Pool, Retry, Timeouts};
+pub use error::{ConfigError, Origin};
+pub use layers::{Layers, Override};
+pub use ranged::{Interval, Throughput, Whole};
+pub use routing::{AlgorithmName, Comparator, ModelPolicy, ModelRouting, RendezvousWeight, Routing};
+pub use server::{Address, Addresses, Admin, Cores, Driver, Server};
+
+/// The whole configuration.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Where the data plane listens and what it runs on.
+    pub server: Server,
+    /// Where the control plane listens.
+    pub admin: Admin,
+    /// Bounds on what clients may take.
+    pub limits: Limits,
+    /// How long each phase may last.
+    pub timeouts: Timeouts,
+    /// What is read from requests and added to responses.
+    pub headers: Headers,
+    /// Connections kept open to backends.
+    pub pool: Pool,
+    /// When a failed attempt is followed by another.
+    pub retry: Retry,
+    /// Active checks of backends.
+    pub health: Health,
+    /// What backends that register themselves may take.
+    pub registration: Registration,
+    /// What is written to stderr.
+    pub log: Log,
+    /// Metric names.
+    pub metrics: Metrics,
+    /// How a cluster is chosen.
+    pub routing: Routing,
+    /// The static backends.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub backends: Vec<StaticBackend>,
+}
+
+/// Something that cannot be used although each of its values is in range.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// Path of the key.
+    pub key: String,
+    /// What was found.
+    pub found: String,
+    /// What is allowed.
+    pub allowed: String,
+}
+
+// === impl Config ===
+
+impl Config {
+    /// The first rule across several keys that is broken, if any.
+    pub fn validate(&self) -> Result<(), Violation> {
+        if !self.admin.allow_remote && !self.admin.listen.0.ip().is_loopback() {
+            return Err(Violation {
+                key: "admin.listen".into(),
+                found: self.admin.listen.0.to_string(),
+                allowed: "a loopback address, since nothing authenticates callers of the admin API; \
+                          admin.allow_remote = true allows others"
+                    .into(),
+            });
+        }
+        if self.backends.len() as u64 > self.registration.max_backends.get() {
+            return Err(Violation {
+                key: "backends".into(),
+                found: format!("{} backends", self.backends.len()),
+                allowed: format!(
+                    "{} at most (registration.max_backends)",
+                    self.registration.max_backends.get()
+                ),
+            });
+        }
+        backends::validate(&self.backends, self.registration.max_models_per_backend.count())?;
+        self.routing.validate()?;
+        // The CPUs that may be used are a fact of the host, checked at start.
+        self.settings(Vec::new()).validate().map_err(Violation::from)
+    }
+
+    /// The data plane's settings, to run on `cpus` (empty: every CPU that the process may use).
+    pub fn settings(&self, cpus: Vec<usize>) -> dataplane::Settings {
+        dataplane::Settings {
+            listen: self.server.listen.socket_addresses(),
+            cores: cpus,
+            driver: match self.server.driver {
+                Driver::IoUring => dataplane::Driver::IoUring,
+                Driver::Epoll => dataplane::Driver::Epoll,
+            },
+            limits: self.limits.settings(),
+            timeouts: self.timeouts.settings(),
+            headers: self.headers.settings(),
+            pool: self.pool.settings(),
+            retry: self.retry.settings(),
+        }
+    }
+
+    /// What is allowed but rarely meant, one sentence each.
+    pub fn warnings(&self) -> Vec<String> {
+        warnings::of(self)
+    }
+
+    /// One line for `check-config`.
+    pub fn summary(&self) -> String {
+        let listen: Vec<String> = self.server.listen.0.iter().map(|address| address.0.to_string()).collect();
+        let models: std::collections::BTreeSet<&str> =
+            self.backends.iter().flat_map(|backend| &backend.models).map(|model| model.as_str()).collect();
+        format!(
+            "data plane on {} ({}, cores {}), admin on {}, {} static backends with {} models, routing {}",
+            listen.join(", "),
+            self.server.driver.as_str(),
+            self.server.cores,
+            self.admin.listen.0,
+            self.backends.len(),
+            models.len(),
+            self.routing.algorithm.unwrap_or_default().as_str(),
+        )
+    }
+}
+
+// === impl Violation ===
+
+impl From<dataplane::SettingsError> for Violation {
+    /// The data plane names settings by its own fields; times carry their unit in the file.
+    fn from(error: dataplane::SettingsError) -> Self {
+        let key = match error.setting {
+            "listen" => "server.listen".to_owned(),
+            time if time.starts_with("timeouts.") || time == "pool.idle_timeout" => format!("{time}_ms"),
+            other => other.to_owned(),
+        };
+        Self { key, found: error.found, allowed: error.allowed.to_owned() }
+    }
+}
+
+#[cfg(test)]
+mod tests;

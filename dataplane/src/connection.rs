@@ -1,0 +1,240 @@
+//! One client connection: request after request through the stages, until either side has had enough.
+
+use std::{rc::Rc, time::Instant};
+
+use crate::{
+    answer::Answer,
+    client::Client,
+    core::{Core, Registration},
+    derive::FromHeaders,
+    error::{ErrorCode, Refusal},
+    exchange::{Ended, Exchange},
+    http::{BodyFraming, Method, RequestHead},
+    proxy::{self, ProxyEnd},
+    receive::{self, ReceiveEnd},
+    refuse::refuse,
+    relay::{After, ClientTerms, relay},
+    socket::Socket,
+};
+
+/// Everything under this prefix that is not answered here goes to an engine.
+const PROXIED: &str = "/v1/";
+
+/// What a path asks for.
+enum Route {
+    Health,
+    Ready,
+    Models,
+    Model(String),
+    Proxied,
+}
+
+/// Serves a connection to its end.
+pub(crate) async fn serve(core: Rc<Core>, socket: Socket) {
+    let registration = Registration::new(core.clone(), socket.clone());
+    let mut client = Client::new(core.clone(), socket);
+    let max_requests = core.settings.limits.max_requests_per_connection;
+    let mut served = 0;
+    loop {
+        // A client that connects has something to say; between requests it may take its time.
+        let timeouts = &core.settings.timeouts;
+        let patience = if served == 0 { timeouts.header } else { timeouts.keep_alive };
+        if client.wait(patience).await.is_err() {
+            return;
+        }
+        registration.set_idle(false);
+        served += 1;
+        let is_last = max_requests > 0 && served >= max_requests;
+        match request(&core, &mut client, is_last).await {
+            After::KeepAlive if !core.is_draining() => registration.set_idle(true),
+            After::KeepAlive | After::Close | After::Cut => return,
+            After::Linger => {
+                client.linger().await;
+                return;
+            }
+        }
+    }
+}
+
+/// Takes one request through all stages.
+async fn request(core: &Core, client: &mut Client, is_last: bool) -> After {
+    let started = Instant::now();
+    let mut head = match receive::head(client, core).await {
+        Ok(head) => head,
+        Err(ReceiveEnd::Silent) => return After::Close,
+        Err(ReceiveEnd::Refused(refusal)) => {
+            let exchange = Exchange::new(core.new_request_id(), started, "");
+            return refuse(core, client, exchange, refusal, ClientTerms::closing()).await;
+        }
+    };
+    head.keep_alive &= !is_last;
+    let headers = FromHeaders::read(&head, &client.inbound, &core.settings.headers);
+    let given_id = headers.as_ref().ok().and_then(|headers| headers.request_id.clone());
+    let mut line = String::with_capacity(64);
+    line.push_str(head.method_text.of_text(&client.inbound));
+    line.push(' ');
+    line.push_str(head.path(&client.inbound));
+    let exchange = Exchange::new(given_id.unwrap_or_else(|| core.new_request_id()), started, &line);
+    // A request whose body was not read leaves the connection in the middle of it.
+    let unread = if head.body == BodyFraming::None { ClientTerms::of(&head) } else { ClientTerms::closing() };
+    let route = match headers.and_then(|headers| Ok((Route::of(&head, &client.inbound)?, headers))) {
+        Ok(route) => route,
+        Err(refusal) => return give_up(core, client, exchange, &head, refusal, unread).await,
+    };
+    match route {
+        (Route::Proxied, headers) => proxied(core, client, exchange, head, headers).await,
+        (route, headers) => local(core, client, exchange, &head, &route, &headers).await,
+    }
+}
+
+/// A request for an engine.
+async fn proxied(
+    core: &Core,
+    client: &mut Client,
+    mut exchange: Exchange,
+    head: RequestHead,
+    headers: FromHeaders,
+) -> After {
+    let terms = ClientTerms::of(&head);
+    let unread = if head.body == BodyFraming::None { terms } else { ClientTerms::closing() };
+    if let Some(model) = &headers.model
+        && let Err(refusal) = proxy::check_target(core, headers.routing_key.as_deref(), model)
+    {
+        exchange.model.clone_from(model);
+        return give_up(core, client, exchange, &head, refusal, unread).await;
+    }
+    let body = match receive::body(client, core, &head).await {
+        Ok(body) => body,
+        Err(ReceiveEnd::Silent) => {
+            exchange.end(core, Ended::client_left());
+            return After::Close;
+        }
+        Err(ReceiveEnd::Refused(refusal)) => {
+            return refuse(core, client, exchange, refusal, ClientTerms::closing()).await;
+        }
+    };
+    let derived = match proxy::derive(core, headers, body.bytes(&client.inbound)) {
+        Ok(derived) => derived,
+        Err(refusal) => {
+            client.consume(body.inbound_length(head.length));
+            return refuse(core, client, exchange, refusal, terms).await;
+        }
+    };
+    exchange.model.clone_from(&derived.model);
+    exchange.input_tokens = derived.input_tokens;
+    let end = proxy::respond(core, client, &mut exchange, &head, &derived, &body).await;
+    client.consume(body.inbound_length(head.length));
+    // The stream may be long; what the request was made of is not needed for it.
+    drop((head, derived, body));
+    match end {
+        Ok(answered) => relay(core, client, exchange, answered, terms).await,
+        Err(ProxyEnd::Refused(refusal)) => refuse(core, client, exchange, refusal, terms).await,
+        Err(ProxyEnd::ClientLeft) => {
+            exchange.end(core, Ended::client_left());
+            After::Close
+        }
+    }
+}
+
+/// A request that is answered here.
+async fn local(
+    core: &Core,
+    client: &mut Client,
+    exchange: Exchange,
+    head: &RequestHead,
+    route: &Route,
+    headers: &FromHeaders,
+) -> After {
+    let mut terms = ClientTerms::of(head);
+    terms.keep_alive &= head.body == BodyFraming::None && !core.is_draining();
+    let scope = headers.routing_key.as_deref();
+    let created = core.shared.started_unix_s;
+    let answer = match route {
+        Route::Health => Ok(Answer::healthy()),
+        Route::Ready => Ok(core.with_snapshot(Answer::ready)),
+        Route::Models => wanted_models(head.query(&client.inbound)).map(|only| {
+            core.with_snapshot(|snapshot| Answer::models(snapshot, scope, only.as_deref(), created))
+        }),
+        Route::Model(id) => core.with_snapshot(|snapshot| Answer::model(snapshot, scope, id, created)),
+        Route::Proxied => Err(Refusal::new(ErrorCode::NotFound, "this path is not answered here")),
+    };
+    let answer = match answer {
+        Ok(answer) => answer,
+        Err(refusal) => return give_up(core, client, exchange, head, refusal, terms).await,
+    };
+    client.consume(head.length);
+    let id = core.settings.headers.response_request_id.then_some(&exchange.id);
+    let bytes = answer.to_bytes(id, terms.connection(terms.keep_alive), terms.with_body);
+    // Probes and listings are no requests for an engine: they are not counted as such.
+    match client.write(bytes).await {
+        Ok(()) if terms.keep_alive => After::KeepAlive,
+        Ok(()) => After::Linger,
+        Err(_) => After::Close,
+    }
+}
+
+/// Refuses a request whose body, if it has one, was not read.
+async fn give_up(
+    core: &Core,
+    client: &mut Client,
+    exchange: Exchange,
+    head: &RequestHead,
+    refusal: Refusal,
+    terms: ClientTerms,
+) -> After {
+    client.consume(head.length);
+    refuse(core, client, exchange, refusal, terms).await
+}
+
+/// The ids that `?model_ids=a,b` asks for; `None` without that parameter.
+fn wanted_models(query: &str) -> Result<Option<Vec<String>>, Refusal> {
+    let values = query.split('&').filter_map(|pair| pair.strip_prefix("model_ids"));
+    let mut ids = None;
+    for value in values {
+        let value = value.strip_prefix('=').unwrap_or_default();
+        let list: &mut Vec<String> = ids.get_or_insert_default();
+        list.extend(value.split(',').filter(|id| !id.is_empty()).map(decode_percent));
+    }
+    match ids {
+        Some(ids) if ids.is_empty() => {
+            Err(Refusal::new(ErrorCode::InvalidRequest, "model_ids is empty: name one model at least"))
+        }
+        ids => Ok(ids),
+    }
+}
+
+fn decode_percent(text: &str) -> String {
+    percent_encoding::percent_decode_str(text).decode_utf8_lossy().into_owned()
+}
+
+// === impl Route ===
+
+impl Route {
+    fn of(head: &RequestHead, inbound: &[u8]) -> Result<Self, Refusal> {
+        let path = head.path(inbound);
+        let is_read = matches!(head.method, Method::Get | Method::Head);
+        let local = match path {
+            "/healthz" => Some(Self::Health),
+            "/readyz" => Some(Self::Ready),
+            "/v1/models" => Some(Self::Models),
+            _ => path.strip_prefix("/v1/models/").map(|id| Self::Model(decode_percent(id))),
+        };
+        match local {
+            Some(route) if is_read => Ok(route),
+            Some(_) => {
+                Err(Refusal::new(ErrorCode::MethodNotAllowed, format!("{path} answers GET and HEAD only")))
+            }
+            None if head.method == Method::Connect => {
+                Err(Refusal::new(ErrorCode::MethodNotAllowed, "this gateway opens no tunnels"))
+            }
+            None if path.starts_with(PROXIED) => Ok(Self::Proxied),
+            None => {
+                let message = format!(
+                    "there is no path `{}`; /v1/…, /healthz and /readyz are served",
+                    &path[..path.len().min(100)]
+                );
+                Err(Refusal::new(ErrorCode::NotFound, message))
+            }
+        }
+    }
+}

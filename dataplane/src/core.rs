@@ -1,0 +1,179 @@
+//! The state of one core: everything that its connections share, none of it behind a lock.
+
+use std::{
+    cell::RefCell,
+    rc::Rc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
+    },
+    time::Instant,
+};
+
+use crossbeam::queue::ArrayQueue;
+use slab::Slab;
+use stargate_routing::Snapshot;
+
+use crate::{
+    SharedSnapshot,
+    buffers::Buffers,
+    drain::Drain,
+    levels::Levels,
+    observation::Observation,
+    pool::Pool,
+    request_id::RequestId,
+    retry_budget::RetryBudget,
+    settings::Settings,
+    socket::{Peek, Socket},
+};
+
+/// What all cores share besides the snapshot and the load counters in it.
+#[derive(Debug, Default)]
+pub(crate) struct Shared {
+    /// When the data plane started, in Unix seconds.
+    pub(crate) started_unix_s: u64,
+    /// Client connections open.
+    pub(crate) connections: AtomicUsize,
+    /// Bytes of request bodies held for replay.
+    pub(crate) replay_bytes: AtomicU64,
+}
+
+/// One core.
+pub(crate) struct Core {
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) levels: Arc<Levels>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) buffers: Buffers,
+    pub(crate) pool: RefCell<Pool>,
+    pub(crate) retry_budget: RefCell<RetryBudget>,
+    pub(crate) rng: RefCell<fastrand::Rng>,
+    snapshot: RefCell<arc_swap::Cache<SharedSnapshot, Arc<Snapshot>>>,
+    observations: Arc<ArrayQueue<Observation>>,
+    clients: RefCell<Slab<Registered>>,
+    pub(crate) drain: Drain,
+}
+
+#[derive(Debug)]
+struct Registered {
+    socket: Socket,
+    is_idle: bool,
+}
+
+/// A client connection's place in the register of its core, for as long as it lives.
+pub(crate) struct Registration {
+    core: Rc<Core>,
+    key: usize,
+}
+
+// === impl Core ===
+
+impl Core {
+    pub(crate) fn new(
+        settings: Arc<Settings>,
+        snapshot: SharedSnapshot,
+        shared: Arc<Shared>,
+        levels: Arc<Levels>,
+        observations: Arc<ArrayQueue<Observation>>,
+    ) -> Self {
+        Self {
+            buffers: Buffers::default(),
+            pool: RefCell::new(Pool::new(settings.pool.clone())),
+            retry_budget: RefCell::new(RetryBudget::new(&settings.retry, Instant::now())),
+            rng: RefCell::new(fastrand::Rng::new()),
+            snapshot: RefCell::new(arc_swap::Cache::new(snapshot)),
+            clients: RefCell::default(),
+            drain: Drain::default(),
+            settings,
+            levels,
+            shared,
+            observations,
+        }
+    }
+
+    /// Looks at the current snapshot. What is taken out of it must not hold on to the whole.
+    pub(crate) fn with_snapshot<T>(&self, look: impl FnOnce(&Snapshot) -> T) -> T {
+        look(self.snapshot.borrow_mut().load())
+    }
+
+    pub(crate) fn new_request_id(&self) -> RequestId {
+        RequestId::generate(&mut self.rng.borrow_mut())
+    }
+
+    /// Hands an observation to the control plane; counts it where there is no room.
+    pub(crate) fn observe(&self, observation: Observation) {
+        if self.observations.push(observation).is_err() {
+            self.levels.observations_dropped.add(1);
+        }
+    }
+
+    /// Whether no more requests are to be taken on kept connections.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.drain.is_set()
+    }
+
+    /// Ends idle connections now and others after the response that is under way.
+    pub(crate) fn start_draining(&self) {
+        self.drain.set();
+        for client in self.clients.borrow().iter().map(|(_, client)| client) {
+            // One on which a request is arriving is answered first.
+            if client.is_idle && client.socket.peek() == Peek::Quiet {
+                client.socket.shutdown();
+            }
+        }
+    }
+
+    /// Ends every client connection now. Returns how many were serving a request.
+    pub(crate) fn cut_all(&self) -> u64 {
+        let clients = self.clients.borrow();
+        clients.iter().for_each(|(_, client)| client.socket.shutdown());
+        clients.iter().filter(|(_, client)| !client.is_idle).count() as u64
+    }
+
+    pub(crate) fn has_clients(&self) -> bool {
+        !self.clients.borrow().is_empty()
+    }
+
+    /// Housekeeping, about once a second.
+    pub(crate) fn sweep(&self, now: Instant) {
+        let mut pool = self.pool.borrow_mut();
+        pool.sweep(now);
+        self.levels.upstream_idle.set(pool.count());
+    }
+}
+
+// === impl Registration ===
+
+impl Registration {
+    pub(crate) fn new(core: Rc<Core>, socket: Socket) -> Self {
+        let key = core.clients.borrow_mut().insert(Registered { socket, is_idle: true });
+        core.levels.client_idle.add(1);
+        Self { core, key }
+    }
+
+    /// Whether the connection waits for a request.
+    pub(crate) fn set_idle(&self, is_idle: bool) {
+        let mut clients = self.core.clients.borrow_mut();
+        let client = &mut clients[self.key];
+        if client.is_idle != is_idle {
+            client.is_idle = is_idle;
+            let levels = &self.core.levels;
+            let (from, to) = if is_idle {
+                (&levels.client_active, &levels.client_idle)
+            } else {
+                (&levels.client_idle, &levels.client_active)
+            };
+            from.set(from.get() - 1);
+            to.add(1);
+        }
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        let client = self.core.clients.borrow_mut().remove(self.key);
+        let levels = &self.core.levels;
+        let level = if client.is_idle { &levels.client_idle } else { &levels.client_active };
+        level.set(level.get() - 1);
+        self.core.shared.connections.fetch_sub(1, Relaxed);
+    }
+}

@@ -1,0 +1,117 @@
+//! Levels and counts of one core, written by it alone and read by anyone.
+//!
+//! One writer means that a change is a load and a store, without the cost of an atomic read-modify-write.
+
+use std::sync::{
+    Arc,
+    atomic::{AtomicU64, Ordering::Relaxed},
+};
+
+use crossbeam::utils::CachePadded;
+
+use crate::CoreLevels;
+
+/// A value with one writer.
+#[derive(Debug, Default)]
+pub(crate) struct Level(AtomicU64);
+
+/// All levels of one core, on cache lines of their own.
+#[derive(Debug)]
+pub(crate) struct Levels {
+    pub(crate) cpu: usize,
+    pub(crate) driver: &'static str,
+    values: CachePadded<Values>,
+}
+
+/// The values behind [`CoreLevels`].
+#[derive(Debug, Default)]
+pub(crate) struct Values {
+    pub(crate) client_active: Level,
+    pub(crate) client_idle: Level,
+    pub(crate) upstream_active: Level,
+    pub(crate) upstream_idle: Level,
+    pub(crate) replay_bytes: Level,
+    pub(crate) busy_permille: Level,
+    pub(crate) observations_dropped: Level,
+    pub(crate) accept_paused: Level,
+    pub(crate) panics: Level,
+}
+
+/// Something counted in a level for as long as it lives.
+#[derive(Debug)]
+pub(crate) struct Counted {
+    levels: Arc<Levels>,
+    level: fn(&Values) -> &Level,
+    value: u64,
+}
+
+// === impl Level ===
+
+impl Level {
+    pub(crate) fn set(&self, value: u64) {
+        self.0.store(value, Relaxed);
+    }
+
+    pub(crate) fn add(&self, value: u64) {
+        self.set(self.get() + value);
+    }
+
+    pub(crate) fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+// === impl Counted ===
+
+impl Counted {
+    /// Adds `value` to the level until the result is dropped.
+    pub(crate) fn new(levels: &Arc<Levels>, level: fn(&Values) -> &Level, value: u64) -> Self {
+        level(levels).add(value);
+        Self { levels: levels.clone(), level, value }
+    }
+
+    /// Adds `value` more.
+    pub(crate) fn grow(&mut self, value: u64) {
+        (self.level)(&self.levels).add(value);
+        self.value += value;
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let level = (self.level)(&self.levels);
+        level.set(level.get() - self.value);
+    }
+}
+
+// === impl Levels ===
+
+impl Levels {
+    pub(crate) fn new(cpu: usize, driver: &'static str) -> Self {
+        Self { cpu, driver, values: CachePadded::new(Values::default()) }
+    }
+
+    pub(crate) fn read(&self) -> CoreLevels {
+        CoreLevels {
+            cpu: self.cpu,
+            driver: self.driver,
+            client_active: self.client_active.get(),
+            client_idle: self.client_idle.get(),
+            upstream_active: self.upstream_active.get(),
+            upstream_idle: self.upstream_idle.get(),
+            replay_bytes: self.replay_bytes.get(),
+            busy_ratio: self.busy_permille.get() as f64 / 1000.0,
+            observations_dropped: self.observations_dropped.get(),
+            accept_paused: self.accept_paused.get(),
+            panics: self.panics.get(),
+        }
+    }
+}
+
+impl std::ops::Deref for Levels {
+    type Target = Values;
+
+    fn deref(&self) -> &Values {
+        &self.values
+    }
+}

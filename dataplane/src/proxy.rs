@@ -1,0 +1,313 @@
+//! Stages three to five of a proxied request: derive, decide and reserve, attempt, again while that is safe.
+
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use stargate_routing::{
+    Backend, ClusterUid, Decision, Exclusions, RoutingRequest, Running, TargetName, Tokens,
+    UnavailableReason, decide,
+};
+
+use crate::{
+    attempt::{AttemptEnd, AttemptFailure, Outbound, Response, attempt},
+    client::Client,
+    core::Core,
+    derive::{self, FromBody, FromHeaders},
+    error::{ErrorCode, Refusal},
+    exchange::Exchange,
+    http::RequestHead,
+    observation::AttemptResult,
+    race::{Raced, race},
+    receive::Body,
+    upstream_request::{self, Told},
+};
+
+/// How often a request that waits for a backend looks again.
+const POLL: Duration = Duration::from_millis(25);
+
+/// What a request is routed by, complete.
+#[derive(Debug)]
+pub(crate) struct Derived {
+    pub(crate) headers: FromHeaders,
+    pub(crate) model: String,
+    pub(crate) input_tokens: Tokens,
+    pub(crate) affinity_key: Option<Vec<u8>>,
+}
+
+/// A response to relay, with the reservation that it holds.
+pub(crate) struct Answered {
+    pub(crate) response: Box<Response>,
+    pub(crate) running: Running,
+    pub(crate) cluster_id: Arc<str>,
+}
+
+/// Why there is no response.
+#[derive(Debug)]
+pub(crate) enum ProxyEnd {
+    Refused(Refusal),
+    ClientLeft,
+}
+
+/// A backend chosen, and reserved for.
+struct Choice {
+    backend: Arc<Backend>,
+    cluster: ClusterUid,
+    cluster_id: Arc<str>,
+    running: Running,
+    rank: u32,
+    expected_queue: Option<Duration>,
+}
+
+/// Retries left, by what they would follow.
+struct Retries {
+    connect: u32,
+    rejection: u32,
+    deadline: Option<Instant>,
+}
+
+/// Finds out what `body` is to be routed by, as far as `headers` did not say.
+pub(crate) fn derive(core: &Core, headers: FromHeaders, body: &[u8]) -> Result<Derived, Refusal> {
+    if core.settings.headers.strict || headers.is_complete() {
+        let model = headers.model.clone().unwrap_or_default();
+        let input_tokens = headers.input_tokens.unwrap_or_default();
+        let affinity_key = headers.affinity_key.clone();
+        return Ok(Derived { headers, model, input_tokens, affinity_key });
+    }
+    let from_body = FromBody::read(body);
+    let (model, unread) = match (&headers.model, &from_body) {
+        (Some(model), body) => (model.clone(), body.is_err()),
+        (None, Ok(FromBody { model: Some(model), .. })) => (model.clone(), false),
+        (None, Ok(_)) => {
+            let message = "no model is named: neither by the body's `model` nor by a header `x-model`";
+            return Err(Refusal::new(ErrorCode::MissingModel, message));
+        }
+        (None, Err(error)) => {
+            let message = format!(
+                "no model is named: the body is not a JSON object ({error}), and there is no header `x-model`"
+            );
+            return Err(Refusal::new(ErrorCode::MissingModel, message));
+        }
+    };
+    let from_body = from_body.unwrap_or_default();
+    let estimate = if unread { derive::tokens_of_unread_body(body.len()) } else { from_body.input_tokens() };
+    let affinity_key = headers
+        .affinity_key
+        .clone()
+        .or_else(|| from_body.prompt_cache_key.map(String::into_bytes))
+        .or_else(|| leading_messages(core, headers.routing_key.as_deref(), &model, body));
+    let input_tokens = headers.input_tokens.unwrap_or(estimate);
+    Ok(Derived { headers, model, input_tokens, affinity_key })
+}
+
+fn leading_messages(core: &Core, routing_key: Option<&str>, model: &str, body: &[u8]) -> Option<Vec<u8>> {
+    let count = core.with_snapshot(|snapshot| {
+        snapshot.target(routing_key, model).map_or(0, |target| target.affinity_from_leading_messages)
+    });
+    if count == 0 { None } else { derive::affinity_of_leading_messages(body, count) }
+}
+
+/// Whether `model` can be served at all; asked before a body is read where the headers name it.
+pub(crate) fn check_target(core: &Core, routing_key: Option<&str>, model: &str) -> Result<(), Refusal> {
+    let is_known = core.with_snapshot(|snapshot| snapshot.target(routing_key, model).is_some());
+    if is_known { Ok(()) } else { Err(unknown_target(routing_key, model)) }
+}
+
+fn unknown_target(routing_key: Option<&str>, model: &str) -> Refusal {
+    let scope = if routing_key.is_some() { " for this routing key" } else { "" };
+    let message = format!("nobody serves the model `{model}`{scope}; GET /v1/models lists what is served");
+    Refusal::new(ErrorCode::NoEligibleCandidates, message)
+}
+
+/// Gets a response for the request from some backend.
+pub(crate) async fn respond(
+    core: &Core,
+    client: &mut Client,
+    exchange: &mut Exchange,
+    head: &RequestHead,
+    derived: &Derived,
+    body: &Body,
+) -> Result<Answered, ProxyEnd> {
+    let mut exclusions = Exclusions::default();
+    let mut retries = Retries::new(core, exchange, derived);
+    let mut last: Option<AttemptFailure> = None;
+    core.retry_budget.borrow_mut().request();
+    loop {
+        let choice = match choose_or_wait(core, client, exchange, derived, &exclusions).await? {
+            Ok(choice) => choice,
+            // Why the last attempt failed says more than that no other can be made.
+            Err(refusal) => {
+                return Err(ProxyEnd::Refused(last.map_or(refusal, AttemptFailure::into_refusal)));
+            }
+        };
+        let Choice { backend, cluster, cluster_id, running, rank, expected_queue } = choice;
+        exchange.attempts += 1;
+        exchange.rank = rank;
+        exchange.backend = Some(backend.clone());
+        let mut message = core.buffers.take();
+        let body_bytes = body.bytes(&client.inbound);
+        let told = Told {
+            id: &exchange.id,
+            model: &derived.model,
+            input_tokens: derived.input_tokens,
+            affinity_key: derived.affinity_key.as_deref(),
+            priority: derived.headers.priority,
+            expected_queue,
+            body_length: body_bytes.len(),
+        };
+        upstream_request::write_head(&mut message, head, &client.inbound, &backend, &told);
+        let outbound = Outbound::new(message, body_bytes, head);
+        let end = attempt(core, &mut client.watch, &backend, outbound).await;
+        match end {
+            AttemptEnd::Responded(response) => {
+                let is_rejected = response.head.retryable;
+                if is_rejected && retries.take_rejection(core) {
+                    exchange.attempt_ended(core, AttemptResult::Rejected, Some(response.first_byte));
+                    // A mismatch concerns this backend's queue; any other rejection, the cluster.
+                    let excluded = if response.head.queue_estimate_mismatch {
+                        exclusions.exclude_backend(backend.uid)
+                    } else {
+                        exclusions.exclude_cluster(cluster)
+                    };
+                    debug_assert!(excluded, "settings bound the attempts to what can be excluded");
+                    continue;
+                }
+                return Ok(Answered { response, running, cluster_id });
+            }
+            AttemptEnd::Failed(failure) => {
+                exchange.attempt_ended(core, failure.result, None);
+                if !failure.is_safe_to_retry || !retries.take_connect(core) {
+                    return Err(ProxyEnd::Refused(failure.into_refusal()));
+                }
+                let excluded = exclusions.exclude_backend(backend.uid);
+                debug_assert!(excluded, "settings bound the attempts to what can be excluded");
+                last = Some(failure);
+            }
+            AttemptEnd::ClientLeft => {
+                exchange.attempt_ended(core, AttemptResult::Cancelled, None);
+                return Err(ProxyEnd::ClientLeft);
+            }
+        }
+    }
+}
+
+/// Decides, and as long as the request's routing budget lasts, decides again where nothing is available.
+async fn choose_or_wait(
+    core: &Core,
+    client: &mut Client,
+    exchange: &mut Exchange,
+    derived: &Derived,
+    exclusions: &Exclusions,
+) -> Result<Result<Choice, Refusal>, ProxyEnd> {
+    let began = Instant::now();
+    let deadline = exchange.started + derived.headers.max_wait;
+    let chosen = loop {
+        let chosen = choose(core, exchange, derived, exclusions);
+        let left = deadline.saturating_duration_since(Instant::now());
+        // An unknown target is unknown for good as far as anyone can tell; what failed within this request
+        // does not come back within it.
+        let can_change = matches!(&chosen, Err(refusal) if refusal.code == ErrorCode::NoActiveBackend);
+        if !can_change || left.is_zero() || !exclusions.is_empty() {
+            break chosen;
+        }
+        match race(std::future::pending::<()>(), &mut client.watch, left.min(POLL)).await {
+            Raced::ClientLeft => return Err(ProxyEnd::ClientLeft),
+            Raced::TimedOut | Raced::Done(()) => {}
+        }
+    };
+    exchange.routing += began.elapsed();
+    Ok(chosen)
+}
+
+/// The decision, and the reservation in the same breath, so that the next decision sees it.
+fn choose(
+    core: &Core,
+    exchange: &mut Exchange,
+    derived: &Derived,
+    exclusions: &Exclusions,
+) -> Result<Choice, Refusal> {
+    let routing_key = derived.headers.routing_key.as_deref();
+    core.with_snapshot(|snapshot| {
+        let Some(target) = snapshot.target(routing_key, &derived.model) else {
+            return Err(unknown_target(routing_key, &derived.model));
+        };
+        remember_target(exchange, &target.name);
+        let request = RoutingRequest {
+            input_tokens: derived.input_tokens,
+            affinity_key: derived.affinity_key.as_deref(),
+            priority: derived.headers.priority.unwrap_or_default(),
+            slo: derived.headers.slo,
+            elapsed: exchange.started.elapsed(),
+        };
+        match decide(target, &request, exclusions, &mut core.rng.borrow_mut()) {
+            Decision::Selected(selected) => {
+                let cluster = &target.clusters[selected.cluster.0];
+                Ok(Choice {
+                    running: cluster.load.enter(derived.input_tokens),
+                    cluster: cluster.uid,
+                    cluster_id: cluster.cluster_id.clone(),
+                    backend: selected.backend,
+                    rank: selected.rank,
+                    expected_queue: selected.queue_delay,
+                })
+            }
+            Decision::Unavailable(reason) => {
+                let why = match reason {
+                    UnavailableReason::NoActiveBackend => "none of its backends is active",
+                    UnavailableReason::AllExcluded => "every backend has failed for this request",
+                    UnavailableReason::NoEligibleCandidate => {
+                        "no cluster reports what the routing algorithm needs"
+                    }
+                };
+                let message = format!("the model `{}` cannot be served now: {why}", derived.model);
+                Err(Refusal::new(ErrorCode::NoActiveBackend, message))
+            }
+        }
+    })
+}
+
+fn remember_target(exchange: &mut Exchange, name: &Arc<TargetName>) {
+    if exchange.target.as_ref().is_none_or(|known| !Arc::ptr_eq(known, name)) {
+        exchange.target = Some(name.clone());
+    }
+}
+
+// === impl Retries ===
+
+impl Retries {
+    fn new(core: &Core, exchange: &Exchange, derived: &Derived) -> Self {
+        let settings = &core.settings.retry;
+        Self {
+            connect: settings.max_connect_retries,
+            rejection: settings.max_rejection_retries,
+            deadline: derived.headers.retry_wait.and_then(|wait| exchange.started.checked_add(wait)),
+        }
+    }
+
+    fn take_connect(&mut self, core: &Core) -> bool {
+        Self::take(&mut self.connect, self.deadline, core)
+    }
+
+    fn take_rejection(&mut self, core: &Core) -> bool {
+        Self::take(&mut self.rejection, self.deadline, core)
+    }
+
+    fn take(left: &mut u32, deadline: Option<Instant>, core: &Core) -> bool {
+        let now = Instant::now();
+        if *left == 0
+            || deadline.is_some_and(|deadline| now >= deadline)
+            || !core.retry_budget.borrow_mut().take(now)
+        {
+            return false;
+        }
+        *left -= 1;
+        true
+    }
+}
+
+impl AttemptFailure {
+    fn into_refusal(self) -> Refusal {
+        Refusal::new(self.code, self.message)
+    }
+}
