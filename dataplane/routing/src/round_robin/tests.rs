@@ -34,7 +34,7 @@ fn turns_go_on_in_the_next_snapshot() {
 #[test]
 fn turns_are_even_over_all_cores_together() {
     const CORES: usize = 4;
-    const DECISIONS: usize = 10_000;
+    const DECISIONS: usize = 100_000;
     let target = target(Algorithm::RoundRobin, idle(8));
     let counts = thread::scope(|scope| {
         let cores: Vec<_> =
