@@ -27,7 +27,8 @@ pub struct PulsarParameters {
     pub weight: RendezvousWeight,
     /// Whether a cluster without enough reported free KV tokens is walked past.
     pub consider_kv_free_tokens: bool,
-    /// Decides for requests that have no affinity key: a sample of two by this comparator.
+    /// Decides for requests that have no affinity key, and so no ranking: a sample of two by this
+    /// comparator, among all clusters that are not excluded, whatever their weight and free KV tokens.
     pub comparator: Comparator,
 }
 
@@ -59,16 +60,6 @@ pub enum Comparator {
     NumRequestsQueued,
 }
 
-/// What an unreported concurrency (0) counts as in capacity checks.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum UnknownConcurrency {
-    /// A free slot.
-    #[default]
-    Free,
-    /// A full engine.
-    Full,
-}
-
 /// A sample size within 1..=64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SampleCount(u8);
@@ -78,6 +69,9 @@ pub struct SampleCount(u8);
 impl SampleCount {
     /// The largest sample.
     pub const MAX: u8 = 64;
+
+    /// Both of "the power of two choices" (Mitzenmacher, 2001).
+    pub(crate) const TWO: Self = Self(2);
 
     /// `None` outside 1..=64.
     pub fn new(count: u64) -> Option<Self> {
@@ -92,12 +86,27 @@ impl SampleCount {
 
 impl Default for SampleCount {
     fn default() -> Self {
-        Self(2)
+        Self::TWO
     }
 }
 
 impl Default for Algorithm {
     fn default() -> Self {
         Self::PowerOfN { sample_count: SampleCount::default(), comparator: Comparator::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sample_counts_are_within_1_and_64() {
+        for (count, expected) in
+            [(0, None), (1, Some(1)), (64, Some(64)), (65, None), (257, None), (u64::MAX, None)]
+        {
+            assert_eq!(SampleCount::new(count).map(SampleCount::get), expected, "{count}");
+        }
+        assert_eq!(SampleCount::default().get(), 2);
     }
 }

@@ -20,10 +20,13 @@ pub struct Selected {
     pub cluster: ClusterIndex,
     /// The backend inside it.
     pub backend: Arc<Backend>,
-    /// Position in the key's ranking, from 1. Algorithms without a ranking give 1.
+    /// Position in the key's full ranking, from 1, counting the clusters that were walked past. Algorithms
+    /// without a ranking give 1.
     pub rank: u32,
-    /// The queue delay expected there when it was chosen; `None` when it is unbounded (work without a
-    /// valid capacity).
+    /// Whether a better-ranked cluster, not excluded, was walked past for lack of free KV tokens.
+    pub after_kv_skip: bool,
+    /// The queue delay at the request's priority when it was chosen, whatever the comparator looked at;
+    /// `None` when it is unbounded (work without a valid capacity).
     pub queue_delay: Option<Duration>,
 }
 

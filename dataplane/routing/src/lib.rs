@@ -5,10 +5,20 @@
 //! property tests run one and the same code.
 
 mod algorithm;
+mod backend;
+mod comparator;
 mod decide;
 mod decision;
+mod eligible;
+#[cfg(test)]
+mod fleet;
 mod load;
+mod power_of_n;
+mod pulsar;
+mod random;
 mod request;
+mod round_robin;
+mod sample;
 mod snapshot;
 mod stats;
 mod units;
@@ -20,6 +30,7 @@ pub use decide::decide;
 pub use decision::{Decision, Selected, UnavailableReason};
 pub use load::{ClusterLoad, Running};
 pub use request::{Exclusions, RoutingRequest};
+pub use round_robin::RoundRobinCursor;
 pub use snapshot::{Backend, BackendUid, Cluster, ClusterIndex, ClusterUid, Snapshot, Target, TargetName};
 pub use stats::{ClusterStats, EffectiveStats};
-pub use units::{Millis, Nanos, Tokens, TokensPerSecond};
+pub use units::{Millis, Nanos, Seconds, Tokens, TokensPerSecond};

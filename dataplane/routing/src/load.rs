@@ -20,19 +20,25 @@ pub struct ClusterLoad {
     next_backend: AtomicU32,
 }
 
+/// The most that one attempt adds to the queued tokens. An estimate comes from a header and may be anything
+/// up to `u64::MAX`; bounded, 2^24 attempts at once cannot overflow the sum, and each can be undone exactly.
+const INPUT_TOKENS_CHARGED_MAX: u64 = 1 << 40;
+
 /// One attempt in flight. Dropping it takes the attempt out of the counters.
 #[derive(Debug)]
 pub struct Running {
     load: Arc<ClusterLoad>,
-    /// `None` once the engine has answered.
+    /// What it added to the queued tokens; `None` once the engine has answered.
     queued: Option<Tokens>,
 }
 
 // === impl ClusterLoad ===
 
 impl ClusterLoad {
-    /// Counts an attempt of `input` tokens, from the moment of selection.
+    /// Counts an attempt of `input` tokens. Call it at the moment of selection: the next decision, on this
+    /// core and on others, is to see it.
     pub fn enter(self: &Arc<Self>, input: Tokens) -> Running {
+        let input = Tokens(input.0.min(INPUT_TOKENS_CHARGED_MAX));
         self.running.fetch_add(1, Relaxed);
         self.queued.fetch_add(1, Relaxed);
         self.queued_input_tokens.fetch_add(input.0, Relaxed);
@@ -78,3 +84,6 @@ impl Drop for Running {
         self.load.running.fetch_sub(1, Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests;

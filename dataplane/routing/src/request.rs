@@ -97,3 +97,6 @@ impl Exclusions {
         self.clusters.is_empty() && self.backends.is_empty()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,7 +6,7 @@
 
 use std::{collections::HashMap, net::SocketAddr, sync::Arc};
 
-use crate::{Algorithm, ClusterLoad, ClusterStats};
+use crate::{Algorithm, ClusterLoad, ClusterStats, RoundRobinCursor};
 
 /// Identity of one registration of a backend. Never reused within a control plane's life: a backend that
 /// leaves and comes back has another.
@@ -75,6 +75,9 @@ pub struct Target {
     pub name: Arc<TargetName>,
     /// How a cluster is chosen.
     pub algorithm: Algorithm,
+    /// Whose turn it is under round-robin. Shared by all cores and by successive snapshots of the target: a
+    /// new one with every snapshot would send each burst after a publication to the first clusters.
+    pub round_robin: Arc<RoundRobinCursor>,
     /// Routable clusters, ordered by `cluster_id`. May be empty: the target is known, but nothing is active.
     pub clusters: Vec<Cluster>,
     /// How many leading messages of the body make the affinity key when a request brings none; 0 turns
@@ -108,13 +111,33 @@ impl Cluster {
     }
 }
 
+// === impl Target ===
+
+impl Target {
+    /// What decisions rely on and do not check again.
+    fn is_well_formed(&self) -> bool {
+        self.clusters.is_sorted_by(|a, b| a.cluster_id < b.cluster_id)
+            && self.clusters.iter().all(|cluster| {
+                !cluster.backends.is_empty()
+                    && cluster.id_hash == Cluster::hash_id(&cluster.cluster_id)
+                    && cluster.stats.queue_time_estimates.is_sorted_by(|(a, _), (b, _)| a < b)
+            })
+    }
+}
+
 // === impl Snapshot ===
 
 impl Snapshot {
     /// Indexes `targets`. Of two with one name the later is found.
+    ///
+    /// # Panics
+    /// In builds with debug assertions, when a target breaks what the fields of [`Target`], [`Cluster`] and
+    /// [`ClusterStats`] promise: order and uniqueness of cluster ids, `id_hash`, a backend each, order of
+    /// the queue time estimates.
     pub fn new(version: u64, published_at_unix_ms: u64, targets: Vec<Target>) -> Self {
         let mut by_model: HashMap<Arc<str>, ModelTargets> = HashMap::new();
         for (index, target) in targets.iter().enumerate() {
+            debug_assert!(target.is_well_formed(), "malformed target {:?}", target.name);
             let entry = by_model.entry(target.name.model.clone()).or_default();
             match &target.name.routing_key {
                 None => entry.unscoped = Some(index),
@@ -147,3 +170,6 @@ impl Snapshot {
         self.targets.iter().any(|target| !target.clusters.is_empty())
     }
 }
+
+#[cfg(test)]
+mod tests;

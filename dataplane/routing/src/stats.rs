@@ -1,6 +1,6 @@
 //! A cluster's stats, what they amount to with this gateway's own load added, and the times that follow.
 
-use crate::{ClusterLoad, Nanos, Tokens, TokensPerSecond};
+use crate::{ClusterLoad, Nanos, Seconds, Tokens, TokensPerSecond};
 
 /// Stats of one (target, cluster), aggregated over its active backends.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -52,6 +52,28 @@ pub struct EffectiveStats<'a> {
     pub queued_input: Tokens,
 }
 
+// === impl ClusterStats ===
+
+impl ClusterStats {
+    /// Free KV cache: as reported, else what capacity and use leave. `None` when neither is known.
+    pub fn kv_free_tokens(&self) -> Option<Tokens> {
+        let left = || Some(Tokens(self.kv_capacity?.0.saturating_sub(self.kv_used?.0)));
+        self.kv_free.or_else(left)
+    }
+
+    /// The published estimate that applies to `priority`: the entry with the greatest priority that is not
+    /// above it. Where all entries are less urgent, nothing is ahead of the request.
+    fn queue_time_estimate(&self, priority: u32) -> Seconds {
+        let after = self.queue_time_estimates.partition_point(|(entry, _)| *entry <= priority);
+        match after.checked_sub(1) {
+            Some(last) => self.queue_time_estimates[last].1.into(),
+            None => Seconds::ZERO,
+        }
+    }
+}
+
+// === impl EffectiveStats ===
+
 impl<'a> EffectiveStats<'a> {
     /// The larger of what the cluster reports and what this gateway has in flight on it.
     pub fn new(reported: &'a ClusterStats, load: &ClusterLoad) -> Self {
@@ -62,4 +84,41 @@ impl<'a> EffectiveStats<'a> {
             queued_input: reported.queued_input.max(load.queued_input()),
         }
     }
+
+    /// How long a request of `priority` waits before its prefill starts. A free slot means no wait, however
+    /// large the active prefill is.
+    pub fn queue_delay(&self, priority: u32) -> Seconds {
+        if self.num_running_queries < self.reported.max_engine_concurrency {
+            Seconds::ZERO
+        } else {
+            self.backlog(priority)
+        }
+    }
+
+    /// The queue delay as it is when no slot is free: the published estimate for `priority`, or the queued
+    /// input at the cluster's throughput where none is published.
+    pub fn backlog(&self, priority: u32) -> Seconds {
+        if self.reported.queue_time_estimates.is_empty() {
+            self.queued_input.work_at(self.reported.last_mean_input_tps)
+        } else {
+            self.reported.queue_time_estimate(priority)
+        }
+    }
+
+    /// Time to first token of a request of `input` tokens: rtt + queue delay + its own prefill.
+    pub fn ttft(&self, input: Tokens, priority: u32) -> Seconds {
+        self.first_token_after(self.queue_delay(priority), input)
+    }
+
+    /// The same, counting the backlog even while a slot is free: a free slot does not make prefill parallel.
+    pub fn ttft_backlog(&self, input: Tokens, priority: u32) -> Seconds {
+        self.first_token_after(self.backlog(priority), input)
+    }
+
+    fn first_token_after(&self, wait: Seconds, input: Tokens) -> Seconds {
+        Seconds::from(self.reported.rtt) + wait + input.work_at(self.reported.last_mean_input_tps)
+    }
 }
+
+#[cfg(test)]
+mod tests;

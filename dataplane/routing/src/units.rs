@@ -1,6 +1,6 @@
 //! Quantities that cross module borders, one type each, so that tokens are never added to milliseconds.
 
-use std::time::Duration;
+use std::{ops::Add, time::Duration};
 
 /// A count of tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -19,6 +19,34 @@ pub struct Nanos(pub u64);
 #[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
 pub struct TokensPerSecond(pub f64);
 
+/// A length of time that a decision compares; infinite when it has no bound.
+#[derive(Clone, Copy, Debug, Default, PartialEq, PartialOrd)]
+pub struct Seconds(pub f64);
+
+// === impl Tokens ===
+
+impl Tokens {
+    /// How long this work takes at `capacity`: nothing takes 0 s at any capacity, and work at a capacity
+    /// that is not valid never ends.
+    pub fn work_at(self, capacity: TokensPerSecond) -> Seconds {
+        if self.0 == 0 {
+            Seconds::ZERO
+        } else if capacity.is_valid() {
+            Seconds(self.0 as f64 / capacity.0)
+        } else {
+            Seconds::INFINITE
+        }
+    }
+
+    /// The sum, or the largest count where it would overflow.
+    #[must_use]
+    pub fn saturating_add(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+}
+
+// === impl TokensPerSecond ===
+
 impl TokensPerSecond {
     /// Whether work can be divided by this capacity.
     pub fn is_valid(self) -> bool {
@@ -26,12 +54,44 @@ impl TokensPerSecond {
     }
 }
 
+// === impl Seconds ===
+
+impl Seconds {
+    /// No time.
+    pub const ZERO: Self = Self(0.0);
+    /// Without a bound.
+    pub const INFINITE: Self = Self(f64::INFINITY);
+
+    /// This length, `None` when it is infinite or more than a [`Duration`] holds.
+    pub fn to_duration(self) -> Option<Duration> {
+        Duration::try_from_secs_f64(self.0).ok()
+    }
+}
+
+impl Add for Seconds {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self(self.0 + other.0)
+    }
+}
+
+impl From<Nanos> for Seconds {
+    fn from(value: Nanos) -> Self {
+        Self(value.as_secs_f64())
+    }
+}
+
+// === impl Nanos ===
+
 impl Nanos {
     /// This length in seconds.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 / 1e9
     }
 }
+
+// === impl Duration ===
 
 impl From<Millis> for Duration {
     fn from(value: Millis) -> Self {

@@ -1,0 +1,78 @@
+//! What a comparator makes of a candidate, and who wins.
+//!
+//! A cost has the comparator's own unit (seconds, a ratio, a count) and is only ever compared with costs of
+//! the same comparator. Infinite ones compare as such, so that a candidate of unknown capacity loses to
+//! every known one and ties with its like.
+
+use std::cmp::Ordering;
+
+use crate::{ClusterIndex, Comparator, EffectiveStats, RoutingRequest};
+
+/// The best candidate so far; among equal ones each is kept with the same probability.
+#[derive(Debug, Default)]
+pub(crate) struct Best {
+    leader: Option<(ClusterIndex, f64)>,
+    /// Candidates that cost as much as the leader, itself included.
+    tied: u32,
+}
+
+// === impl Comparator ===
+
+impl Comparator {
+    /// What `stats` cost `request`; lower is better.
+    pub(crate) fn cost(self, stats: &EffectiveStats<'_>, request: &RoutingRequest<'_>) -> f64 {
+        match self {
+            Self::Ttft => stats.ttft(request.input_tokens, request.priority).0,
+            Self::TtftBacklog => stats.ttft_backlog(request.input_tokens, request.priority).0,
+            Self::QueueTime => stats.queue_delay(request.priority).0,
+            Self::InputWorkSeconds => {
+                let work = stats.queued_input.saturating_add(request.input_tokens);
+                work.work_at(stats.reported.last_mean_input_tps).0
+            }
+            Self::Utilization => {
+                let slots = stats.reported.max_engine_concurrency.max(1);
+                stats.num_running_queries as f64 / slots as f64
+            }
+            Self::NumRequestsQueued => stats.queue_size as f64,
+        }
+    }
+}
+
+// === impl Best ===
+
+impl Best {
+    /// Considers one more candidate.
+    pub(crate) fn offer(&mut self, candidate: ClusterIndex, cost: f64, rng: &mut fastrand::Rng) {
+        let order = match self.leader {
+            None => Ordering::Less,
+            Some((_, lowest)) => compare(cost, lowest),
+        };
+        match order {
+            Ordering::Less => {
+                self.leader = Some((candidate, cost));
+                self.tied = 1;
+            }
+            // The i-th of equals takes the lead with probability 1/i: all are equally likely in the end.
+            Ordering::Equal => {
+                self.tied += 1;
+                if rng.u32(0..self.tied) == 0 {
+                    self.leader = Some((candidate, cost));
+                }
+            }
+            Ordering::Greater => {}
+        }
+    }
+
+    /// The winner; `None` when nothing was offered.
+    pub(crate) fn winner(&self) -> Option<ClusterIndex> {
+        self.leader.map(|(cluster, _)| cluster)
+    }
+}
+
+/// A total order in which NaN is worse than anything else.
+fn compare(a: f64, b: f64) -> Ordering {
+    a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,271 @@
+//! Fleets, requests and statistics for this crate's tests.
+
+use std::{net::Ipv4Addr, sync::Arc};
+
+use proptest::{collection::vec, option, prelude::*};
+
+use crate::{
+    Algorithm, Backend, BackendUid, Cluster, ClusterStats, ClusterUid, Comparator, Decision, Exclusions,
+    Nanos, PulsarParameters, RendezvousWeight, RoutingRequest, Running, SampleCount, Selected, Target,
+    TargetName, Tokens, TokensPerSecond, UnavailableReason,
+};
+
+pub(crate) const COMPARATORS: [Comparator; 6] = [
+    Comparator::Ttft,
+    Comparator::TtftBacklog,
+    Comparator::QueueTime,
+    Comparator::InputWorkSeconds,
+    Comparator::Utilization,
+    Comparator::NumRequestsQueued,
+];
+
+/// Backends get uids `number * BACKENDS_MAX + position`.
+const BACKENDS_MAX: usize = 4;
+
+/// What a property varies of one cluster.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    pub(crate) stats: ClusterStats,
+    pub(crate) backends: usize,
+    /// Input tokens of each attempt in flight, and whether its engine has begun to answer.
+    pub(crate) in_flight: Vec<(u64, bool)>,
+}
+
+/// What a property excludes; positions are taken modulo the fleet.
+#[derive(Clone, Debug)]
+pub(crate) struct ExclusionPlan {
+    pub(crate) clusters: Vec<usize>,
+    pub(crate) backends: Vec<(usize, usize)>,
+}
+
+pub(crate) fn cluster(number: usize, backends: usize, stats: ClusterStats) -> Cluster {
+    assert!(backends <= BACKENDS_MAX);
+    let cluster_id: Arc<str> = format!("cluster-{number:04}").into();
+    let backend = |position: usize| {
+        Arc::new(Backend {
+            uid: BackendUid((number * BACKENDS_MAX + position) as u64),
+            backend_id: format!("{cluster_id}-{position}").into(),
+            cluster_id: cluster_id.clone(),
+            address: (Ipv4Addr::LOCALHOST, 9000).into(),
+            authority: "127.0.0.1:9000".into(),
+            base_path: "".into(),
+            publishes_stats: false,
+        })
+    };
+    Cluster {
+        uid: ClusterUid(number as u64),
+        id_hash: Cluster::hash_id(&cluster_id),
+        stats,
+        load: Arc::default(),
+        backends: (0..backends).map(backend).collect(),
+        cluster_id,
+    }
+}
+
+pub(crate) fn target(algorithm: Algorithm, clusters: Vec<Cluster>) -> Target {
+    Target {
+        name: Arc::new(TargetName { routing_key: None, model: "llama-3".into() }),
+        algorithm,
+        round_robin: Arc::default(),
+        clusters,
+        affinity_from_leading_messages: 0,
+    }
+}
+
+/// Clusters of one backend each.
+pub(crate) fn clusters(stats: impl IntoIterator<Item = ClusterStats>) -> Vec<Cluster> {
+    stats.into_iter().enumerate().map(|(number, stats)| cluster(number, 1, stats)).collect()
+}
+
+/// Equal clusters of one backend each.
+pub(crate) fn idle(count: usize) -> Vec<Cluster> {
+    clusters((0..count).map(|_| throughput(10_000.0)))
+}
+
+/// Stats of an idle cluster of this mean and maximal throughput.
+pub(crate) fn throughput(tps: f64) -> ClusterStats {
+    ClusterStats {
+        last_mean_input_tps: TokensPerSecond(tps),
+        max_input_tps: Some(TokensPerSecond(tps)),
+        ..ClusterStats::default()
+    }
+}
+
+pub(crate) fn power_of(sample_count: u64, comparator: Comparator) -> Algorithm {
+    Algorithm::PowerOfN { sample_count: SampleCount::new(sample_count).unwrap(), comparator }
+}
+
+pub(crate) fn pulsar(weight: RendezvousWeight, consider_kv_free_tokens: bool) -> Algorithm {
+    let comparator = Comparator::NumRequestsQueued;
+    Algorithm::Pulsar(PulsarParameters { seed: 0, weight, consider_kv_free_tokens, comparator })
+}
+
+pub(crate) fn request(input_tokens: u64) -> RoutingRequest<'static> {
+    RoutingRequest { input_tokens: Tokens(input_tokens), ..RoutingRequest::default() }
+}
+
+pub(crate) fn exclude(
+    target: &Target,
+    clusters: impl IntoIterator<Item = usize>,
+    backends: impl IntoIterator<Item = (usize, usize)>,
+) -> Exclusions {
+    let mut exclusions = Exclusions::default();
+    for index in clusters {
+        assert!(exclusions.exclude_cluster(target.clusters[index].uid));
+    }
+    for (index, position) in backends {
+        assert!(exclusions.exclude_backend(target.clusters[index].backends[position].uid));
+    }
+    exclusions
+}
+
+/// Positions of the clusters that are eligible, by the letter of the rule.
+pub(crate) fn eligible_positions(target: &Target, exclusions: &Exclusions) -> Vec<usize> {
+    let is_eligible = |index: &usize| {
+        let cluster = &target.clusters[*index];
+        let left = cluster.backends.iter().filter(|backend| !exclusions.has_backend(backend.uid)).count();
+        left > 0 && !exclusions.has_cluster(cluster.uid)
+    };
+    (0..target.clusters.len()).filter(is_eligible).collect()
+}
+
+pub(crate) fn selected(decision: Decision) -> Selected {
+    match decision {
+        Decision::Selected(selected) => selected,
+        Decision::Unavailable(reason) => panic!("unavailable: {reason:?}"),
+    }
+}
+
+pub(crate) fn unavailable(decision: Decision) -> UnavailableReason {
+    match decision {
+        Decision::Selected(selected) => panic!("selected {selected:?}"),
+        Decision::Unavailable(reason) => reason,
+    }
+}
+
+/// Pearson's statistic of counts against the shares expected of them.
+pub(crate) fn chi_squared(observed: &[u32], shares: &[f64]) -> f64 {
+    assert_eq!(observed.len(), shares.len());
+    let total: f64 = observed.iter().map(|count| f64::from(*count)).sum();
+    let whole: f64 = shares.iter().sum();
+    observed.iter().zip(shares).fold(0.0, |sum, (count, share)| {
+        let expected = total * share / whole;
+        sum + (f64::from(*count) - expected).powi(2) / expected
+    })
+}
+
+pub(crate) fn chi_squared_uniform(observed: &[u32]) -> f64 {
+    chi_squared(observed, &vec![1.0; observed.len()])
+}
+
+/// Builds the clusters of a plan, and the attempts in flight on them.
+pub(crate) fn build(plans: &[Plan]) -> (Vec<Cluster>, Vec<Running>) {
+    let mut all_running = Vec::new();
+    let clusters = plans.iter().enumerate().map(|(number, plan)| {
+        let cluster = cluster(number, plan.backends, plan.stats.clone());
+        for (tokens, is_answered) in &plan.in_flight {
+            let mut running = cluster.load.enter(Tokens(*tokens));
+            if *is_answered {
+                running.first_byte();
+            }
+            all_running.push(running);
+        }
+        cluster
+    });
+    (clusters.collect(), all_running)
+}
+
+impl ExclusionPlan {
+    pub(crate) fn apply(&self, target: &Target) -> Exclusions {
+        let count = target.clusters.len().max(1);
+        let backends = self.backends.iter().map(|(index, position)| {
+            let index = index % count;
+            (index, position % target.clusters.get(index).map_or(1, |cluster| cluster.backends.len()))
+        });
+        match target.clusters.len() {
+            0 => Exclusions::default(),
+            _ => exclude(target, self.clusters.iter().map(|index| index % count), backends),
+        }
+    }
+}
+
+fn any_throughput() -> impl Strategy<Value = f64> {
+    prop_oneof![
+        6 => 1.0..100_000.0,
+        2 => Just(10_000.0),
+        1 => prop_oneof![Just(0.0), Just(-1.0), Just(f64::NAN), Just(f64::INFINITY), Just(5e-324), Just(f64::MAX)],
+    ]
+}
+
+fn any_count() -> impl Strategy<Value = u64> {
+    prop_oneof![4 => 0..6_u64, 3 => 0..100_000_u64, 1 => Just(u64::MAX)]
+}
+
+fn any_stats() -> impl Strategy<Value = ClusterStats> {
+    let throughputs = (any_throughput(), option::weighted(0.9, any_throughput()));
+    let counts = (any_count(), any_count(), any_count(), prop_oneof![Just(0), 1..6_u64]);
+    let estimates = proptest::collection::btree_map(0..6_u32, 0..5_000_000_000_u64, 0..4);
+    let kv = (option::of(any_count()), option::of(any_count()), option::of(any_count()));
+    let rtt = prop_oneof![Just(0), 0..50_000_000_u64];
+    (throughputs, counts, estimates, kv, rtt).prop_map(|(throughputs, counts, estimates, kv, rtt)| {
+        ClusterStats {
+            last_mean_input_tps: TokensPerSecond(throughputs.0),
+            max_input_tps: throughputs.1.map(TokensPerSecond),
+            queue_size: counts.0,
+            queued_input: Tokens(counts.1),
+            num_running_queries: counts.2,
+            max_engine_concurrency: counts.3,
+            queue_time_estimates: estimates
+                .into_iter()
+                .map(|(priority, time)| (priority, Nanos(time)))
+                .collect(),
+            kv_capacity: kv.0.map(Tokens),
+            kv_used: kv.1.map(Tokens),
+            kv_free: kv.2.map(Tokens),
+            rtt: Nanos(rtt),
+            ..ClusterStats::default()
+        }
+    })
+}
+
+/// Between none and `count_max` clusters of any stats and load.
+pub(crate) fn any_plans(count_max: usize) -> impl Strategy<Value = Vec<Plan>> {
+    let in_flight = vec((any_count(), any::<bool>()), 0..4);
+    let plan = (any_stats(), 1..=BACKENDS_MAX, in_flight).prop_map(|(stats, backends, in_flight)| Plan {
+        stats,
+        backends,
+        in_flight,
+    });
+    vec(plan, 0..=count_max)
+}
+
+pub(crate) fn any_exclusions() -> impl Strategy<Value = ExclusionPlan> {
+    let some = prop_oneof![Just(0), 0..=Exclusions::CAPACITY].boxed();
+    some.clone().prop_flat_map(move |clusters| {
+        let positions = (any::<usize>(), any::<usize>());
+        (vec(any::<usize>(), clusters), some.clone().prop_flat_map(move |count| vec(positions, count)))
+            .prop_map(|(clusters, backends)| ExclusionPlan { clusters, backends })
+    })
+}
+
+pub(crate) fn any_request() -> impl Strategy<Value = RoutingRequest<'static>> {
+    const KEYS: [&[u8]; 4] = [b"session-1", b"session-2", b"a", b"\xff\x00 key"];
+    (any_count(), option::of(proptest::sample::select(&KEYS[..])), 0..8_u32).prop_map(
+        |(input_tokens, affinity_key, priority)| RoutingRequest {
+            affinity_key,
+            priority,
+            ..request(input_tokens)
+        },
+    )
+}
+
+pub(crate) fn any_algorithm() -> impl Strategy<Value = Algorithm> {
+    let weight = prop_oneof![Just(RendezvousWeight::MaxInputTps), Just(RendezvousWeight::LastMeanInputTps)];
+    prop_oneof![
+        (1..=64_u64, proptest::sample::select(&COMPARATORS[..]))
+            .prop_map(|(count, comparator)| power_of(count, comparator)),
+        Just(Algorithm::RoundRobin),
+        Just(Algorithm::Random),
+        (weight, any::<bool>()).prop_map(|(weight, consider_kv)| pulsar(weight, consider_kv)),
+    ]
+}

@@ -1,0 +1,32 @@
+//! round-robin: eligible clusters in turn.
+//!
+//! All cores draw from one cursor a target, so that the turns of the whole gateway are even, not only those
+//! of each core. That is one contended counter a request; the other algorithms share nothing to choose.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::{ClusterIndex, eligible::Eligible};
+
+/// Counts a target's turns, on cache lines of its own.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+pub struct RoundRobinCursor {
+    turns: AtomicU64,
+}
+
+/// The eligible cluster whose turn it is; `None` when none is eligible.
+pub(crate) fn choose(cursor: &RoundRobinCursor, eligible: &Eligible) -> Option<ClusterIndex> {
+    let rank = cursor.next().checked_rem(u64::from(eligible.count()))?;
+    Some(eligible.nth(rank as u32))
+}
+
+// === impl RoundRobinCursor ===
+
+impl RoundRobinCursor {
+    fn next(&self) -> u64 {
+        self.turns.fetch_add(1, Relaxed)
+    }
+}
+
+#[cfg(test)]
+mod tests;

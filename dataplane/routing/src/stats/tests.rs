@@ -1,0 +1,166 @@
+use std::sync::Arc;
+
+use super::*;
+
+const INFINITE: Seconds = Seconds::INFINITE;
+
+fn effective(stats: &ClusterStats) -> EffectiveStats<'_> {
+    EffectiveStats::new(stats, &ClusterLoad::default())
+}
+
+fn busy() -> ClusterStats {
+    ClusterStats {
+        last_mean_input_tps: TokensPerSecond(1_000.0),
+        queued_input: Tokens(5_000),
+        num_running_queries: 3,
+        max_engine_concurrency: 4,
+        input_processing_queries: 3,
+        total_query_input: Tokens(1_000_000),
+        rtt: Nanos(2_000_000),
+        ..ClusterStats::default()
+    }
+}
+
+fn with_estimates(estimates: &[(u32, u64)]) -> ClusterStats {
+    ClusterStats {
+        queue_time_estimates: estimates.iter().map(|(priority, ns)| (*priority, Nanos(*ns))).collect(),
+        max_engine_concurrency: 3,
+        ..busy()
+    }
+}
+
+#[test]
+fn a_free_slot_means_no_wait_however_large_the_prefill() {
+    let stats = busy();
+    assert_eq!(effective(&stats).queue_delay(0), Seconds::ZERO);
+    let unknown_throughput = ClusterStats { last_mean_input_tps: TokensPerSecond(0.0), ..busy() };
+    assert_eq!(effective(&unknown_throughput).queue_delay(0), Seconds::ZERO);
+}
+
+#[test]
+fn a_free_slot_also_hides_published_estimates() {
+    let stats = ClusterStats { max_engine_concurrency: 4, ..with_estimates(&[(0, 9_000_000_000)]) };
+    assert_eq!(effective(&stats).queue_delay(0), Seconds::ZERO);
+    assert_eq!(effective(&stats).backlog(0), Seconds(9.0));
+}
+
+#[test]
+fn filling_the_last_slot_restores_the_queue() {
+    let stats = busy();
+    let load = Arc::new(ClusterLoad::default());
+    let running: Vec<_> = (0..3).map(|_| load.enter(Tokens(1))).collect();
+    assert_eq!(EffectiveStats::new(&stats, &load).queue_delay(0), Seconds::ZERO);
+    let last = load.enter(Tokens(1));
+    assert_eq!(EffectiveStats::new(&stats, &load).queue_delay(0), Seconds(5.0));
+    drop(last);
+    assert_eq!(EffectiveStats::new(&stats, &load).queue_delay(0), Seconds::ZERO);
+    drop(running);
+}
+
+#[test]
+fn an_unreported_concurrency_is_no_free_slot() {
+    let stats = ClusterStats { max_engine_concurrency: 0, num_running_queries: 0, ..busy() };
+    assert_eq!(effective(&stats).queue_delay(0), Seconds(5.0));
+}
+
+#[test]
+fn the_estimate_of_the_greatest_priority_not_above_applies() {
+    let stats = with_estimates(&[(2, 1_000_000_000), (5, 3_000_000_000)]);
+    let stats = effective(&stats);
+    for (priority, expected) in [(0, 0.0), (1, 0.0), (2, 1.0), (4, 1.0), (5, 3.0), (u32::MAX, 3.0)] {
+        assert_eq!(stats.queue_delay(priority), Seconds(expected), "priority {priority}");
+    }
+}
+
+#[test]
+fn without_estimates_every_priority_waits_for_all_queued_input() {
+    let stats = ClusterStats { max_engine_concurrency: 3, ..busy() };
+    assert_eq!(effective(&stats).queue_delay(0), Seconds(5.0));
+    assert_eq!(effective(&stats).queue_delay(7), Seconds(5.0));
+}
+
+#[test]
+fn no_work_takes_no_time_and_work_without_a_valid_capacity_never_ends() {
+    for invalid in [0.0, -0.0, -1.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+        let stats = ClusterStats {
+            last_mean_input_tps: TokensPerSecond(invalid),
+            max_engine_concurrency: 0,
+            queued_input: Tokens(0),
+            rtt: Nanos(0),
+            ..ClusterStats::default()
+        };
+        assert_eq!(effective(&stats).queue_delay(0), Seconds::ZERO, "capacity {invalid}");
+        assert_eq!(effective(&stats).ttft(Tokens(0), 0), Seconds::ZERO, "capacity {invalid}");
+        assert_eq!(effective(&stats).ttft(Tokens(1), 0), INFINITE, "capacity {invalid}");
+        let queued = ClusterStats { queued_input: Tokens(1), ..stats };
+        assert_eq!(effective(&queued).queue_delay(0), INFINITE, "capacity {invalid}");
+        assert_eq!(effective(&queued).ttft(Tokens(0), 0), INFINITE, "capacity {invalid}");
+    }
+    assert_eq!(INFINITE.to_duration(), None);
+}
+
+#[test]
+fn ttft_is_rtt_and_queue_delay_and_prefill() {
+    let stats = ClusterStats { max_engine_concurrency: 3, ..busy() };
+    assert_eq!(effective(&stats).ttft(Tokens(2_000), 0), Seconds(0.002 + 5.0 + 2.0));
+}
+
+#[test]
+fn a_free_slot_hides_the_queue_from_ttft_but_not_from_ttft_backlog() {
+    let stats = busy();
+    assert_eq!(effective(&stats).ttft(Tokens(2_000), 0), Seconds(0.002 + 2.0));
+    assert_eq!(effective(&stats).ttft_backlog(Tokens(2_000), 0), Seconds(0.002 + 5.0 + 2.0));
+}
+
+#[test]
+fn the_larger_of_reported_and_in_flight_counts() {
+    let reported = ClusterStats {
+        queue_size: 2,
+        num_running_queries: 1,
+        queued_input: Tokens(100),
+        ..ClusterStats::default()
+    };
+    let load = Arc::new(ClusterLoad::default());
+    let _running = [load.enter(Tokens(30)), load.enter(Tokens(30))];
+    let stats = EffectiveStats::new(&reported, &load);
+    assert_eq!((stats.queue_size, stats.num_running_queries, stats.queued_input), (2, 2, Tokens(100)));
+    let mut answered = load.enter(Tokens(60));
+    let stats = EffectiveStats::new(&reported, &load);
+    assert_eq!((stats.queue_size, stats.num_running_queries, stats.queued_input), (3, 3, Tokens(120)));
+    answered.first_byte();
+    let stats = EffectiveStats::new(&reported, &load);
+    assert_eq!((stats.queue_size, stats.num_running_queries, stats.queued_input), (2, 3, Tokens(100)));
+}
+
+#[test]
+fn sums_saturate() {
+    assert_eq!(Tokens(u64::MAX).saturating_add(Tokens(1)), Tokens(u64::MAX));
+    let load = Arc::new(ClusterLoad::default());
+    let _running: Vec<_> = (0..1_000).map(|_| load.enter(Tokens(u64::MAX))).collect();
+    let one = { Arc::new(ClusterLoad::default()) };
+    let _one = one.enter(Tokens(u64::MAX));
+    assert!(load.queued_input() > one.queued_input(), "a thousand huge requests are more than one");
+}
+
+#[test]
+fn free_kv_tokens_are_those_reported_else_what_capacity_and_use_leave() {
+    let kv = |capacity: Option<u64>, used: Option<u64>, free: Option<u64>| ClusterStats {
+        kv_capacity: capacity.map(Tokens),
+        kv_used: used.map(Tokens),
+        kv_free: free.map(Tokens),
+        ..ClusterStats::default()
+    };
+    assert_eq!(kv(Some(100), Some(40), Some(50)).kv_free_tokens(), Some(Tokens(50)));
+    assert_eq!(kv(Some(100), Some(40), None).kv_free_tokens(), Some(Tokens(60)));
+    assert_eq!(kv(Some(40), Some(100), None).kv_free_tokens(), Some(Tokens(0)));
+    assert_eq!(kv(Some(100), None, None).kv_free_tokens(), None);
+    assert_eq!(kv(None, Some(40), None).kv_free_tokens(), None);
+}
+
+#[test]
+fn seconds_become_durations_where_they_can() {
+    assert_eq!(Seconds(1.5).to_duration(), Some(std::time::Duration::from_millis(1_500)));
+    for unbounded in [f64::INFINITY, f64::NAN, f64::MAX] {
+        assert_eq!(Seconds(unbounded).to_duration(), None, "{unbounded}");
+    }
+}

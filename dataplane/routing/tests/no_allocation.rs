@@ -1,0 +1,186 @@
+//! A decision allocates nothing: a core thread makes one for every request, and an allocator's lock or a
+//! slow path in it would be in every request's way.
+
+use std::{
+    alloc::{GlobalAlloc, Layout, System},
+    cell::Cell,
+    net::Ipv4Addr,
+    sync::Arc,
+};
+
+use stargate_routing::{
+    Algorithm, Backend, BackendUid, Cluster, ClusterStats, ClusterUid, Comparator, Decision, Exclusions,
+    Nanos, PulsarParameters, RendezvousWeight, RoutingRequest, SampleCount, Target, TargetName, Tokens,
+    TokensPerSecond, decide,
+};
+
+/// Counts what its own thread does, so that other threads of the test process do not show.
+struct CountingAllocator;
+
+thread_local! {
+    static CALLS: Cell<u64> = const { Cell::new(0) };
+}
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
+
+fn count_call() {
+    CALLS.set(CALLS.get() + 1);
+}
+
+// SAFETY: every call is passed on unchanged to the system's allocator, which keeps the contract. Counting
+// allocates nothing itself: the counter is a constant-initialised thread-local without a destructor.
+#[allow(unsafe_code, reason = "a global allocator is the only way to see every allocation")]
+unsafe impl GlobalAlloc for CountingAllocator {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        count_call();
+        // SAFETY: the caller keeps the contract of `alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        count_call();
+        // SAFETY: the caller keeps the contract of `alloc_zeroed`.
+        unsafe { System.alloc_zeroed(layout) }
+    }
+
+    unsafe fn realloc(&self, pointer: *mut u8, layout: Layout, size: usize) -> *mut u8 {
+        count_call();
+        // SAFETY: the caller keeps the contract of `realloc`, and the pointer came from `System`.
+        unsafe { System.realloc(pointer, layout, size) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        count_call();
+        // SAFETY: the caller keeps the contract of `dealloc`, and the pointer came from `System`.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+fn calls_during<T>(work: impl FnOnce() -> T) -> (u64, T) {
+    let before = CALLS.get();
+    let result = work();
+    (CALLS.get() - before, result)
+}
+
+fn cluster(number: u64) -> Cluster {
+    let cluster_id: Arc<str> = format!("cluster-{number:04}").into();
+    let backends = (0..2).map(|position| {
+        Arc::new(Backend {
+            uid: BackendUid(number * 2 + position),
+            backend_id: format!("{cluster_id}-{position}").into(),
+            cluster_id: cluster_id.clone(),
+            address: (Ipv4Addr::LOCALHOST, 9000).into(),
+            authority: "127.0.0.1:9000".into(),
+            base_path: "".into(),
+            publishes_stats: true,
+        })
+    });
+    Cluster {
+        uid: ClusterUid(number),
+        id_hash: Cluster::hash_id(&cluster_id),
+        stats: ClusterStats {
+            last_mean_input_tps: TokensPerSecond(1_000.0 + number as f64),
+            max_input_tps: Some(TokensPerSecond(2_000.0)),
+            queued_input: Tokens(number),
+            queue_time_estimates: [(0, Nanos(1_000)), (3, Nanos(2_000))].into(),
+            kv_free: Some(Tokens(number * 100)),
+            ..ClusterStats::default()
+        },
+        load: Arc::default(),
+        backends: backends.collect(),
+        cluster_id,
+    }
+}
+
+fn algorithms() -> Vec<Algorithm> {
+    let comparators = [
+        Comparator::Ttft,
+        Comparator::TtftBacklog,
+        Comparator::QueueTime,
+        Comparator::InputWorkSeconds,
+        Comparator::Utilization,
+        Comparator::NumRequestsQueued,
+    ];
+    let power_of_n = comparators.iter().flat_map(|comparator| {
+        [1, 2, 8, 64].map(|count| Algorithm::PowerOfN {
+            sample_count: SampleCount::new(count).unwrap(),
+            comparator: *comparator,
+        })
+    });
+    let pulsar = [false, true].map(|consider_kv_free_tokens| {
+        Algorithm::Pulsar(PulsarParameters {
+            seed: 1,
+            weight: RendezvousWeight::default(),
+            consider_kv_free_tokens,
+            comparator: Comparator::default(),
+        })
+    });
+    power_of_n.chain([Algorithm::RoundRobin, Algorithm::Random]).chain(pulsar).collect()
+}
+
+fn exclusions(clusters: &[Cluster]) -> [Exclusions; 3] {
+    let mut some = Exclusions::default();
+    assert!(some.exclude_cluster(clusters[1].uid));
+    assert!(some.exclude_backend(clusters[2].backends[0].uid));
+    let mut most = Exclusions::default();
+    for cluster in &clusters[..Exclusions::CAPACITY / 2] {
+        for backend in &cluster.backends {
+            assert!(most.exclude_backend(backend.uid));
+        }
+    }
+    for cluster in clusters.iter().rev().take(Exclusions::CAPACITY) {
+        assert!(most.exclude_cluster(cluster.uid));
+    }
+    [Exclusions::default(), some, most]
+}
+
+#[test]
+fn the_allocator_counts() {
+    let (calls, ()) = calls_during(|| drop(std::hint::black_box(Box::new(1))));
+    assert_eq!(calls, 2);
+}
+
+#[test]
+fn no_algorithm_allocates_or_frees_with_or_without_exclusions() {
+    let long_key = vec![b'k'; 1_000];
+    let requests = [None, Some(&b"session"[..]), Some(&long_key[..])].map(|affinity_key| RoutingRequest {
+        input_tokens: Tokens(700),
+        affinity_key,
+        priority: 2,
+        ..RoutingRequest::default()
+    });
+    let mut rng = fastrand::Rng::with_seed(0);
+    // With 12 clusters, the largest set of exclusions leaves none.
+    for cluster_count in [0, 12, 20, 200] {
+        for algorithm in algorithms() {
+            let target = Target {
+                name: Arc::new(TargetName { routing_key: Some("tenant".into()), model: "m".into() }),
+                algorithm,
+                round_robin: Arc::default(),
+                clusters: (0..cluster_count).map(cluster).collect(),
+                affinity_from_leading_messages: 0,
+            };
+            let all_exclusions = if cluster_count == 0 {
+                std::array::from_fn(|_| Exclusions::default())
+            } else {
+                exclusions(&target.clusters)
+            };
+            for (excluded, exclusions) in all_exclusions.iter().enumerate() {
+                for request in &requests {
+                    let (calls, is_selected) = calls_during(|| {
+                        let mut is_selected = false;
+                        for _ in 0..50 {
+                            let decision = decide(&target, request, exclusions, &mut rng);
+                            is_selected = matches!(decision, Decision::Selected(_));
+                        }
+                        is_selected
+                    });
+                    assert_eq!(calls, 0, "{:?}, {cluster_count} clusters", target.algorithm);
+                    let is_possible = cluster_count > 12 || (cluster_count == 12 && excluded < 2);
+                    assert_eq!(is_selected, is_possible, "{:?}, {cluster_count} clusters", target.algorithm);
+                }
+            }
+        }
+    }
+}
