@@ -4,8 +4,10 @@
 //! what it costs, `compare` runs both around several proxies in alternating rounds.
 
 mod http;
+mod load;
 mod mock_engine;
 mod net;
+mod procfs;
 
 use clap::{Parser, Subcommand};
 
@@ -24,11 +26,14 @@ struct Cli {
 enum Command {
     /// An inference engine that answers on time but computes nothing.
     MockEngine(Box<mock_engine::Args>),
+    /// Drives an endpoint with requests, verifies every answer and accounts for what it cost.
+    Load(Box<load::Args>),
 }
 
 fn main() -> anyhow::Result<()> {
     let cli = Cli::parse();
     match cli.command {
         Command::MockEngine(args) => mock_engine::run(*args, cli.driver),
+        Command::Load(args) => load::run(*args, cli.driver),
     }
 }

@@ -273,13 +273,11 @@ async fn receive_head(
             if head.status != 100 && outbound.client_version == Version::Http11 {
                 forward.extend_from_slice(b"\r\n");
                 let (socket, limit) = (client.socket.clone(), core.settings.timeouts.write);
-                match write_all(&socket, forward, client, limit).await {
-                    Ok(buffer) => forward = buffer,
-                    Err(_) => {
-                        upstream.socket.shutdown();
-                        return AttemptEnd::ClientLeft;
-                    }
-                }
+                let Ok(written) = write_all(&socket, forward, client, limit).await else {
+                    upstream.socket.shutdown();
+                    return AttemptEnd::ClientLeft;
+                };
+                forward = written;
             }
             core.buffers.give(forward);
         }

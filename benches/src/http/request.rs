@@ -40,6 +40,8 @@ pub(crate) struct RequestHead {
     pub(crate) affinity_key: Option<Range<usize>>,
     /// `x-input-tokens`.
     pub(crate) input_tokens: Option<u64>,
+    /// `x-mock-decode-tps`: the decode rate that this request wants, whatever the engine's is.
+    pub(crate) decode_tps: Option<f64>,
 }
 
 /// Why a head was refused.
@@ -89,6 +91,7 @@ pub(crate) fn parse(buffer: &[u8]) -> Result<Option<RequestHead>, BadRequest> {
         model: None,
         affinity_key: None,
         input_tokens: None,
+        decode_tps: None,
     };
     let mut length = None;
     let mut chunked = false;
@@ -125,6 +128,10 @@ pub(crate) fn parse(buffer: &[u8]) -> Result<Option<RequestHead>, BadRequest> {
                 }
                 chunked = true;
             }
+            17 if name.eq_ignore_ascii_case("x-mock-decode-tps") => {
+                let rate = str::from_utf8(header.value).ok().and_then(|text| decode_rate(text).ok());
+                head.decode_tps = Some(rate.ok_or(BadRequest::new("malformed x-mock-decode-tps"))?);
+            }
             20 if name.eq_ignore_ascii_case("x-cache-affinity-key") => {
                 head.affinity_key = Some(range(header.value)).filter(|key| !key.is_empty());
             }
@@ -137,6 +144,16 @@ pub(crate) fn parse(buffer: &[u8]) -> Result<Option<RequestHead>, BadRequest> {
         (false, length) => Framing::Length(length.unwrap_or(0)),
     };
     Ok(Some(head))
+}
+
+/// Reads a rate in tokens/s: 0, or within what timers can hold (the lower bound is one token in 11 days).
+pub(crate) fn decode_rate(text: &str) -> Result<f64, String> {
+    let rate: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    if rate == 0.0 || (1e-6..=1e12).contains(&rate) {
+        Ok(rate)
+    } else {
+        Err("not 0 and not within 1e-6..=1e12".to_owned())
+    }
 }
 
 /// Whether a comma-separated header value contains `token`.

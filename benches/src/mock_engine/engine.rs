@@ -111,6 +111,7 @@ pub(crate) struct Ticket {
     pub(crate) created: u64,
     pub(crate) input_tokens: u64,
     pub(crate) output_tokens: u64,
+    decode_tps: f64,
     /// Input tokens that needed no prefill, known once prefill begins.
     pub(crate) cached_tokens: u64,
     cache_key: u64,
@@ -144,12 +145,13 @@ impl Engine {
         }
     }
 
-    /// Takes a request in: from here on it counts as started.
+    /// Takes a request in: from here on it counts as started. `decode_tps` overrides the engine's.
     pub(crate) fn start(
         self: &Rc<Self>,
         cache_key: u64,
         input_tokens: u64,
         output_tokens: u64,
+        decode_tps: Option<f64>,
     ) -> Result<Ticket, QueueFull> {
         let Ok(turn) = self.slots.line_up() else {
             increment(&self.counters.rejected, 1);
@@ -167,6 +169,7 @@ impl Engine {
             created: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs(),
             input_tokens,
             output_tokens,
+            decode_tps: decode_tps.unwrap_or(self.settings.decode_tps),
             cached_tokens: 0,
             cache_key,
             holds_cache: false,
@@ -239,15 +242,14 @@ impl Ticket {
         engine.cache.borrow_mut().grow(self.cache_key, self.input_tokens);
         drop(one_at_a_time);
         self.enter(Phase::Decode);
-        if engine.settings.decode_tps > 0.0 {
+        if self.decode_tps > 0.0 {
             self.decode_start = Some(Instant::now());
         }
     }
 
     /// The moments of its output tokens.
     pub(crate) fn pace(&self) -> Pace {
-        let settings = &self.engine.settings;
-        Pace::new(settings.decode_tps, settings.jitter, self.rng(1))
+        Pace::new(self.decode_tps, self.engine.settings.jitter, self.rng(1))
     }
 
     /// Its output text.

@@ -27,6 +27,7 @@ enum Endpoint {
 }
 
 /// A request that the engine took in.
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own about the request")]
 struct Job<'a> {
     endpoint: Endpoint,
     ticket: Ticket,
@@ -138,7 +139,7 @@ fn take_in<'a>(engine: &'a Rc<Engine>, request: &'a Request) -> Result<Job<'a>, 
         Endpoint::Generate(_) => prompt.output_tokens().unwrap_or(engine.settings.output_tokens),
         Endpoint::Embeddings | Endpoint::Rerank => 0,
     };
-    let Ok(ticket) = engine.start(cache_key, input_tokens, output_tokens) else {
+    let Ok(ticket) = engine.start(cache_key, input_tokens, output_tokens, head.decode_tps) else {
         return Err(Answer::error(429, "queue_full", "too many requests wait for this engine")
             .header("retry-after", "1"));
     };

@@ -51,8 +51,7 @@ impl Journal {
 
     /// `{id: times started}`.
     pub(crate) fn by_request_id(&self) -> Value {
-        let entry = |(id, times): (&Box<[u8]>, &u64)| (lossy(id), json!(times));
-        Value::Object(self.started_by_id.iter().map(entry).collect())
+        Value::Object(self.started_by_id.iter().map(|(id, times)| (lossy(id), json!(times))).collect())
     }
 
     /// Started requests whose id was not kept, for lack of room.

@@ -34,7 +34,7 @@ use self::{
     register::{Registrar, Registration},
 };
 use crate::{
-    http::url::Url,
+    http::{request::decode_rate, url::Url},
     net::{
         accept::Acceptor,
         cpu,
@@ -69,10 +69,10 @@ pub(crate) struct Args {
     #[arg(long, default_value_t = 0)]
     seed: u64,
     /// Prefill rate in input tokens/s, one prefill at a time; 0 takes no time.
-    #[arg(long, default_value_t = 20_000.0, value_parser = rate)]
+    #[arg(long, default_value_t = 20_000.0, value_parser = decode_rate)]
     prefill_tps: f64,
     /// Decode rate of each request in output tokens/s; 0 is as fast as possible.
-    #[arg(long, default_value_t = 50.0, value_parser = rate)]
+    #[arg(long, default_value_t = 50.0, value_parser = decode_rate)]
     decode_tps: f64,
     /// Vary each decode step by up to this fraction.
     #[arg(long, default_value_t = 0.0, value_parser = fraction)]
@@ -237,16 +237,6 @@ fn announce(ready: &str) -> anyhow::Result<()> {
 
 fn list(addresses: &[SocketAddr]) -> String {
     addresses.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
-}
-
-fn rate(text: &str) -> Result<f64, String> {
-    let rate: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
-    // Below one token in about 11 days, times no longer fit a timer.
-    if rate == 0.0 || (1e-6..=1e12).contains(&rate) {
-        Ok(rate)
-    } else {
-        Err("not 0 and not within 1e-6..=1e12".to_owned())
-    }
 }
 
 fn fraction(text: &str) -> Result<f64, String> {

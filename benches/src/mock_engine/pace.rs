@@ -72,7 +72,8 @@ mod tests {
         let offsets = |mut pace: Pace| (0..100).map(|_| pace.next_token()).collect::<Vec<_>>();
         let (first, second) = (offsets(pace(50.0, 0.5)), offsets(pace(50.0, 0.5)));
         assert_eq!(first, second);
-        let gaps: Vec<_> = first.windows(2).map(|pair| (pair[1] - pair[0]).as_secs_f64()).collect();
+        let gaps: Vec<_> =
+            first.windows(2).map(|pair| pair[1].as_secs_f64() - pair[0].as_secs_f64()).collect();
         assert!(gaps.iter().all(|gap| (0.0099..=0.0301).contains(gap)));
         assert!(gaps.iter().any(|gap| *gap < 0.015) && gaps.iter().any(|gap| *gap > 0.025));
     }

@@ -33,8 +33,8 @@ pub(crate) struct Prompt {
     max_output_tokens: Option<u64>,
     #[serde(default)]
     messages: Text,
-    #[serde(default)]
-    prompt: Text,
+    #[serde(default, rename = "prompt")]
+    text: Text,
     #[serde(default)]
     input: Text,
     #[serde(default)]
@@ -94,7 +94,7 @@ impl Prompt {
     }
 
     fn texts(&self) -> [Text; 7] {
-        [self.system, self.instructions, self.messages, self.prompt, self.input, self.query, self.documents]
+        [self.system, self.instructions, self.messages, self.text, self.input, self.query, self.documents]
     }
 }
 

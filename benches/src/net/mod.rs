@@ -7,3 +7,4 @@ pub(crate) mod race;
 pub(crate) mod runtime;
 pub(crate) mod signals;
 pub(crate) mod socket;
+pub(crate) mod timer;

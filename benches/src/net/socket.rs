@@ -55,6 +55,13 @@ pub(crate) fn shutdown(reader: &Reader) {
     let _ = rustix::net::shutdown(descriptor(reader), rustix::net::Shutdown::Both);
 }
 
+/// Whether an idle connection is still open and has nothing to say.
+pub(crate) fn is_quiet(reader: &Reader) -> bool {
+    let mut byte = [0_u8];
+    let flags = rustix::net::RecvFlags::PEEK | rustix::net::RecvFlags::DONTWAIT;
+    matches!(rustix::net::recv(descriptor(reader), &mut byte, flags), Err(rustix::io::Errno::AGAIN))
+}
+
 fn descriptor(reader: &Reader) -> BorrowedFd<'_> {
     // SAFETY: as in `readable`, no `&mut TcpStream` is alive here.
     let stream = unsafe { &*reader.0.get() };

@@ -41,7 +41,6 @@ pub enum MaxConnections {
 /// `[timeouts]`: how long each phase may last.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-#[expect(clippy::struct_field_names, reason = "the unit belongs to the name of every key")]
 pub struct Timeouts {
     /// From the first byte of a request's head to its last.
     pub header_ms: Interval,
@@ -64,6 +63,7 @@ pub struct Timeouts {
 /// `[headers]`: what is read from requests and added to responses.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
+#[expect(clippy::struct_excessive_bools, reason = "independent switches, each a key of the file")]
 pub struct Headers {
     /// Whether what a header leaves out is derived from the body.
     pub mode: HeaderMode,

@@ -5,6 +5,7 @@
 //! are checked last, and reported where the key in question was said last.
 
 use std::{
+    fmt::Write,
     fs, io,
     path::{Path, PathBuf},
 };
@@ -226,7 +227,9 @@ fn display_path(path: &serde_path_to_error::Path) -> Option<String> {
     let mut text = String::new();
     for segment in path {
         match segment {
-            S::Seq { index } => text.push_str(&format!("[{index}]")),
+            S::Seq { index } => {
+                let _ = write!(text, "[{index}]");
+            }
             S::Map { key } | S::Enum { variant: key } => {
                 if !text.is_empty() {
                     text.push('.');
@@ -234,7 +237,7 @@ fn display_path(path: &serde_path_to_error::Path) -> Option<String> {
                 if key.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-')) {
                     text.push_str(key);
                 } else {
-                    text.push_str(&format!("{key:?}"));
+                    let _ = write!(text, "{key:?}");
                 }
             }
             S::Unknown => {}

@@ -127,8 +127,12 @@ impl Config {
     /// One line for `check-config`.
     pub fn summary(&self) -> String {
         let listen: Vec<String> = self.server.listen.0.iter().map(|address| address.0.to_string()).collect();
-        let models: std::collections::BTreeSet<&str> =
-            self.backends.iter().flat_map(|backend| &backend.models).map(|model| model.as_str()).collect();
+        let models: std::collections::BTreeSet<&str> = self
+            .backends
+            .iter()
+            .flat_map(|backend| &backend.models)
+            .map(crate::names::ModelName::as_str)
+            .collect();
         format!(
             "data plane on {} ({}, cores {}), admin on {}, {} static backends with {} models, routing {}",
             listen.join(", "),

@@ -73,11 +73,11 @@ pub struct ModelRouting {
 }
 
 /// A sample size.
-pub type SampleCount = Whole<1, { routing::SampleCount::MAX as u64 }>;
+pub(super) type SampleCount = Whole<1, { routing::SampleCount::MAX as u64 }>;
 /// A ranking seed; TOML has no integers above this.
-pub type Seed = Whole<0, { i64::MAX as u64 }>;
+pub(super) type Seed = Whole<0, { i64::MAX as u64 }>;
 /// A number of leading messages; 0 turns the derivation off.
-pub type LeadingMessages = Whole<0, LEADING_MESSAGES_MAX>;
+pub(super) type LeadingMessages = Whole<0, LEADING_MESSAGES_MAX>;
 
 /// Name of an algorithm. Case is ignored, `_` reads as `-`, and the aliases of the field are accepted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

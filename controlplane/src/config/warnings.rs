@@ -4,7 +4,7 @@ use stargate_routing::{Algorithm, RendezvousWeight};
 
 use super::Config;
 
-/// uvicorn's keep-alive time, and so that of vLLM and SGLang.
+/// uvicorn's keep-alive time, and so that of vLLM and `SGLang`.
 const ENGINE_KEEP_ALIVE_MS: u64 = 5000;
 
 pub(super) fn of(config: &Config) -> Vec<String> {

@@ -17,7 +17,7 @@ pub enum Engine {
     /// TensorRT-LLM's server.
     #[serde(rename = "tensorrt-llm")]
     TensorRtLlm,
-    /// Anything else with OpenAI's API.
+    /// Anything else with `OpenAI`'s API.
     Openai,
 }
 
@@ -25,7 +25,7 @@ pub enum Engine {
 
 impl Engine {
     /// Where its health is asked, if that is not the configured default: only `/v1/models` is sure to be
-    /// answered by everything with OpenAI's API.
+    /// answered by everything with `OpenAI`'s API.
     pub fn health_path(self) -> Option<HealthPath> {
         match self {
             Self::Openai => HealthPath::new("/v1/models"),

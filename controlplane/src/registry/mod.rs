@@ -1,3 +1,321 @@
-//! Registry.
+//! Who is registered, with which lease, in which health, with which stats.
+//!
+//! Plain state without a clock, a lock or I/O: every operation gets `now`, applies whole or not at all, and
+//! counts up the revision when routing may have to change. It knows nothing of snapshots.
+
 mod engine;
+mod error;
+mod registration;
+mod request;
+mod stats;
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    net::SocketAddr,
+    time::Duration,
+};
+
+use stargate_routing::BackendUid;
+use tokio::time::Instant;
+
 pub use engine::Engine;
+pub use error::RegistryError;
+pub use registration::{Lease, Model, Registration};
+pub use request::{Identity, ModelRequest, ModelStatus, RegisterRequest, StatsRequest};
+pub use stats::{Labels, ModelStats, QueueTimeEstimates, Rate, Requests, TokenCount, UnixMillis};
+
+use crate::{
+    backend_url::Host,
+    config::{Config, StaticBackend},
+    health::{CheckReport, HealthState, Thresholds, Transition},
+    learn::Sample,
+    names::{BackendId, ClusterId, ModelName},
+};
+
+/// All registrations.
+#[derive(Debug)]
+pub struct Registry {
+    lease_default: Duration,
+    backends_max: usize,
+    models_max: usize,
+    thresholds: Thresholds,
+    backends: BTreeMap<BackendId, Registration>,
+    ids: HashMap<BackendUid, BackendId>,
+    last_uid: u64,
+    last_report: u64,
+    revision: u64,
+}
+
+/// What a registration came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Registered {
+    /// The registration.
+    pub uid: BackendUid,
+    /// Whether it is new.
+    pub is_new: bool,
+}
+
+// === impl Registry ===
+
+impl Registry {
+    /// With the static backends of the configuration, all of unknown health.
+    pub fn new(config: &Config) -> Self {
+        let mut registry = Self {
+            lease_default: config.registration.lease_ms.millis(),
+            backends_max: config.registration.max_backends.count(),
+            models_max: config.registration.max_models_per_backend.count(),
+            thresholds: Thresholds {
+                unhealthy_after: config.health.unhealthy_after.get() as u32,
+                healthy_after: config.health.healthy_after.get() as u32,
+            },
+            backends: BTreeMap::new(),
+            ids: HashMap::new(),
+            last_uid: 0,
+            last_report: 0,
+            revision: 1,
+        };
+        for backend in &config.backends {
+            registry.add_static(backend);
+        }
+        registry
+    }
+
+    /// Counts changes that routing may have to follow.
+    pub fn revision(&self) -> u64 {
+        self.revision
+    }
+
+    /// All registrations, ordered by backend id.
+    pub fn backends(&self) -> impl Iterator<Item = &Registration> {
+        self.backends.values()
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.backends.len()
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.backends.is_empty()
+    }
+
+    /// The registration of this backend.
+    pub fn get(&self, id: &BackendId) -> Result<&Registration, RegistryError> {
+        self.backends.get(id).ok_or_else(|| RegistryError::NotFound { id: id.to_string() })
+    }
+
+    /// This registration, while it lives.
+    pub fn by_uid(&self, uid: BackendUid) -> Option<&Registration> {
+        self.backends.get(self.ids.get(&uid)?)
+    }
+
+    /// Registers a backend or renews its registration. `looked_up` is where its URL points, when that is a
+    /// name; a registration in force keeps the address that it has.
+    pub fn register(
+        &mut self,
+        id: &BackendId,
+        request: RegisterRequest,
+        looked_up: Option<SocketAddr>,
+        now: Instant,
+    ) -> Result<Registered, RegistryError> {
+        let models = request.models.len();
+        if models == 0 || models > self.models_max {
+            return Err(RegistryError::ModelCount { found: models, max: self.models_max });
+        }
+        let length = request.lease_ms.map_or(self.lease_default, |lease| Duration::from_millis(lease.get()));
+        let lease = Lease { length, expires_at: now + length };
+        let identity = Identity {
+            url: request.url,
+            cluster_id: request.cluster_id.unwrap_or_else(|| own_cluster(id)),
+            routing_key: request.routing_key,
+            engine: request.engine,
+            health_path: request.engine.and_then(Engine::health_path),
+        };
+        let count = self.backends.len();
+        let (uid, is_new) = match self.backends.get_mut(id) {
+            Some(Registration { lease: None, .. }) => {
+                return Err(RegistryError::Static { id: id.to_string() });
+            }
+            Some(registration) => {
+                registration.identity.check_unchanged(&identity)?;
+                registration.lease = Some(lease);
+                (registration.uid, false)
+            }
+            None if count >= self.backends_max => {
+                return Err(RegistryError::TooManyBackends { max: self.backends_max });
+            }
+            // Registering counts as healthy: whoever registers has just shown that it lives.
+            None => (self.insert(id, identity, Some(lease), HealthState::healthy(), looked_up), true),
+        };
+        self.set_models(id, request.models);
+        self.revision += 1;
+        Ok(Registered { uid, is_new })
+    }
+
+    /// Takes stats of some of a backend's models, all or none, and renews its lease.
+    pub fn report(
+        &mut self,
+        id: &BackendId,
+        request: StatsRequest,
+        now: Instant,
+    ) -> Result<(), RegistryError> {
+        let registration =
+            self.backends.get_mut(id).ok_or_else(|| RegistryError::NotFound { id: id.to_string() })?;
+        if let Some(model) = request.models.keys().find(|model| !registration.models.contains_key(*model)) {
+            return Err(RegistryError::UnknownModel { model: model.to_string() });
+        }
+        if let Some(lease) = &mut registration.lease {
+            lease.expires_at = now + lease.length;
+        }
+        registration.set_publishes_stats();
+        for (name, stats) in request.models {
+            self.last_report += 1;
+            if let Some(model) = registration.models.get_mut(&name) {
+                model.report(stats, self.last_report);
+            }
+        }
+        self.revision += 1;
+        Ok(())
+    }
+
+    /// Ends a registration.
+    pub fn remove(&mut self, id: &BackendId) -> Result<(), RegistryError> {
+        if self.get(id)?.lease.is_none() {
+            return Err(RegistryError::Static { id: id.to_string() });
+        }
+        self.end(id);
+        Ok(())
+    }
+
+    /// Ends the registrations whose lease has run out, and names them.
+    pub fn expire(&mut self, now: Instant) -> Vec<BackendId> {
+        let expired: Vec<BackendId> = self
+            .backends
+            .values()
+            .filter(|registration| registration.lease.is_some_and(|lease| lease.expires_at <= now))
+            .map(|registration| registration.id.clone())
+            .collect();
+        for id in &expired {
+            self.end(id);
+        }
+        expired
+    }
+
+    /// When the next lease runs out.
+    pub fn next_expiry(&self) -> Option<Instant> {
+        self.backends
+            .values()
+            .filter_map(|registration| registration.lease)
+            .map(|lease| lease.expires_at)
+            .min()
+    }
+
+    /// Takes what an active check found. `None` when that registration has ended.
+    pub fn checked(&mut self, uid: BackendUid, report: &CheckReport) -> Option<Transition> {
+        let registration = self.backends.get_mut(self.ids.get(&uid)?)?;
+        let moved = report.address.is_some_and(|address| registration.set_address(address));
+        let measured = report.connect.is_some_and(|sample| registration.rtt.add(sample));
+        let transition = registration.health.record(&report.result, self.thresholds);
+        if moved || measured || transition != Transition::None {
+            self.revision += 1;
+        }
+        Some(transition)
+    }
+
+    /// Takes what an attempt showed of a backend's prefill throughput.
+    pub fn measured(&mut self, uid: BackendUid, model: &str, sample: Sample) {
+        let Some(registration) = self.ids.get(&uid).and_then(|id| self.backends.get_mut(id)) else { return };
+        if let Some(model) = registration.models.get_mut(model)
+            && model.measured.add(sample)
+        {
+            self.revision += 1;
+        }
+    }
+
+    fn add_static(&mut self, backend: &StaticBackend) {
+        let identity = Identity {
+            url: backend.url.clone(),
+            cluster_id: backend.cluster_id.clone().unwrap_or_else(|| own_cluster(&backend.id)),
+            routing_key: backend.routing_key.clone(),
+            engine: backend.engine,
+            health_path: backend.health_path.clone().or_else(|| backend.engine.and_then(Engine::health_path)),
+        };
+        self.insert(&backend.id, identity, None, HealthState::unknown(), None);
+        let request = ModelRequest::of_static(backend);
+        self.set_models(
+            &backend.id,
+            backend.models.iter().map(|name| (name.clone(), request.clone())).collect(),
+        );
+    }
+
+    fn insert(
+        &mut self,
+        id: &BackendId,
+        identity: Identity,
+        lease: Option<Lease>,
+        health: HealthState,
+        looked_up: Option<SocketAddr>,
+    ) -> BackendUid {
+        self.last_uid += 1;
+        let uid = BackendUid(self.last_uid);
+        let address = match identity.url.host() {
+            Host::Address(address) => Some(*address),
+            Host::Name(..) => looked_up,
+        };
+        let registration = Registration::new(uid, id.clone(), identity, lease, health, address);
+        self.backends.insert(id.clone(), registration);
+        self.ids.insert(uid, id.clone());
+        uid
+    }
+
+    fn set_models(&mut self, id: &BackendId, requested: BTreeMap<ModelName, ModelRequest>) {
+        let Some(registration) = self.backends.get_mut(id) else { return };
+        registration.models.retain(|name, _| requested.contains_key(name));
+        for (name, request) in requested {
+            let model = registration.models.entry(name).or_default();
+            model.status = request.status;
+            if let Some(stats) = request.stats {
+                self.last_report += 1;
+                model.report(stats, self.last_report);
+            }
+        }
+    }
+
+    fn end(&mut self, id: &BackendId) {
+        if let Some(registration) = self.backends.remove(id) {
+            self.ids.remove(&registration.uid);
+            self.revision += 1;
+        }
+    }
+}
+
+/// A backend that names no cluster is one of its own.
+fn own_cluster(id: &BackendId) -> ClusterId {
+    const { assert!(ClusterId::MAX_BYTES >= BackendId::MAX_BYTES) };
+    ClusterId::new(id.as_str()).expect("every backend id is a cluster id")
+}
+
+// === impl Identity ===
+
+impl Identity {
+    fn check_unchanged(&self, requested: &Self) -> Result<(), RegistryError> {
+        fn text<T: serde::Serialize>(value: &T) -> String {
+            serde_json::to_string(value).unwrap_or_default()
+        }
+        for (field, registered, requested) in [
+            ("url", text(&self.url), text(&requested.url)),
+            ("cluster_id", text(&self.cluster_id), text(&requested.cluster_id)),
+            ("routing_key", text(&self.routing_key), text(&requested.routing_key)),
+            ("engine", text(&self.engine), text(&requested.engine)),
+        ] {
+            if registered != requested {
+                return Err(RegistryError::IdentityChanged { field, registered, requested });
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,121 @@
+//! The requests that are sent, rendered once: a JSON body of a given size, in as many variants as there are affinity keys.
+
+use std::{fmt::Write, net::SocketAddr, rc::Rc};
+
+use serde_json::json;
+
+use crate::http::url::Url;
+
+/// Where a URL without a path goes.
+const DEFAULT_PATH: &str = "/v1/chat/completions";
+
+/// What to ask for.
+#[derive(Clone, Debug)]
+pub(crate) struct MessageOptions {
+    pub(crate) model: String,
+    pub(crate) stream: bool,
+    /// Size of the JSON body; a body that needs more for its fields is as short as it can be.
+    pub(crate) body_bytes: usize,
+    pub(crate) max_tokens: u64,
+    /// Distinct values of `x-cache-affinity-key`; 0 sends none.
+    pub(crate) affinity_keys: usize,
+    /// The rate at which a mock engine shall generate, whatever its own is.
+    pub(crate) chunks_per_s: Option<f64>,
+    /// Further headers, as `name: value`.
+    pub(crate) headers: Vec<String>,
+}
+
+/// Where to send what.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    pub(crate) address: SocketAddr,
+    /// One message for each affinity key; not empty.
+    messages: Vec<Rc<Vec<u8>>>,
+}
+
+// === impl Target ===
+
+impl Target {
+    /// Renders the messages for `url`.
+    pub(crate) fn new(url: &Url, options: &MessageOptions) -> Self {
+        let body = body(options);
+        let path = if url.path.is_empty() { DEFAULT_PATH } else { &url.path };
+        let mut head = format!(
+            "POST {path} HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n",
+            url.authority,
+            body.len()
+        );
+        // Writing to a string cannot fail.
+        if let Some(rate) = options.chunks_per_s {
+            let _ = write!(head, "x-mock-decode-tps: {rate}\r\n");
+        }
+        for header in &options.headers {
+            let _ = write!(head, "{header}\r\n");
+        }
+        let messages = (0..options.affinity_keys.max(1))
+            .map(|key| {
+                let mut message = head.clone();
+                if options.affinity_keys > 0 {
+                    let _ = write!(message, "x-cache-affinity-key: key-{key}\r\n");
+                }
+                let _ = write!(message, "\r\n{body}");
+                Rc::new(message.into_bytes())
+            })
+            .collect();
+        Self { address: url.address, messages }
+    }
+
+    /// The message of the request with this number.
+    pub(crate) fn message(&self, number: u64) -> Rc<Vec<u8>> {
+        self.messages[(number % self.messages.len() as u64) as usize].clone()
+    }
+}
+
+fn body(options: &MessageOptions) -> String {
+    let with_content = |content: &str| {
+        let mut body = json!({
+            "model": options.model,
+            "max_tokens": options.max_tokens,
+            "messages": [{"role": "user", "content": content}],
+        });
+        if options.stream {
+            body["stream"] = json!(true);
+        }
+        body.to_string()
+    };
+    let missing = options.body_bytes.saturating_sub(with_content("").len());
+    let content: String = "What does the star gate say today? ".chars().cycle().take(missing).collect();
+    with_content(&content)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options() -> MessageOptions {
+        MessageOptions {
+            model: "m".to_owned(),
+            stream: true,
+            body_bytes: 1024,
+            max_tokens: 3,
+            affinity_keys: 2,
+            chunks_per_s: Some(50.0),
+            headers: vec!["x-a: b".to_owned()],
+        }
+    }
+
+    #[test]
+    fn bodies_have_the_size_asked_for_and_keys_alternate() {
+        let target = Target::new(&"http://127.0.0.1:1".parse().unwrap(), &options());
+        let text = |number| String::from_utf8(target.message(number).to_vec()).unwrap();
+        let first = text(0);
+        assert!(first.starts_with("POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1:1\r\n"), "{first}");
+        assert!(first.contains("\r\ncontent-length: 1024\r\nx-mock-decode-tps: 50\r\nx-a: b\r\n"), "{first}");
+        assert!(first.contains("x-cache-affinity-key: key-0\r\n\r\n{"), "{first}");
+        assert!(text(1).contains("key-1") && text(2).contains("key-0"));
+        let body = first.split_once("\r\n\r\n").unwrap().1;
+        assert_eq!(body.len(), 1024);
+        let value: serde_json::Value = serde_json::from_str(body).unwrap();
+        assert_eq!((value["stream"].as_bool(), value["max_tokens"].as_u64()), (Some(true), Some(3)));
+    }
+}

@@ -1,0 +1,139 @@
+//! `GET /api/v1/snapshot`: what the data plane routes by at this moment.
+
+use std::sync::Arc;
+
+use axum::{Json, extract::State};
+use serde::Serialize;
+use serde_json::{Value, json};
+use stargate_routing::{
+    Algorithm, Backend, Cluster, ClusterStats, EffectiveStats, Target, Tokens, TokensPerSecond,
+};
+
+use crate::{
+    config::{AlgorithmName, Comparator, RendezvousWeight},
+    plane::ControlPlane,
+};
+
+#[derive(Debug, Serialize)]
+pub(super) struct SnapshotView {
+    version: u64,
+    published_at_unix_ms: u64,
+    targets: Vec<TargetView>,
+}
+
+#[derive(Debug, Serialize)]
+struct TargetView {
+    routing_key: Option<Arc<str>>,
+    model: Arc<str>,
+    algorithm: Value,
+    affinity_from_leading_messages: usize,
+    clusters: Vec<ClusterView>,
+}
+
+/// A routable cluster of a target.
+#[derive(Debug, Serialize)]
+pub(super) struct ClusterView {
+    cluster_id: Arc<str>,
+    uid: u64,
+    reported: Value,
+    in_flight: Value,
+    effective: Value,
+    backends: Vec<Value>,
+}
+
+pub(super) async fn get(State(plane): State<Arc<ControlPlane>>) -> Json<SnapshotView> {
+    let snapshot = plane.snapshot().load_full();
+    Json(SnapshotView {
+        version: snapshot.version,
+        published_at_unix_ms: snapshot.published_at_unix_ms,
+        targets: snapshot.targets().iter().map(target).collect(),
+    })
+}
+
+fn target(target: &Target) -> TargetView {
+    TargetView {
+        routing_key: target.name.routing_key.clone(),
+        model: target.name.model.clone(),
+        algorithm: algorithm(&target.algorithm),
+        affinity_from_leading_messages: target.affinity_from_leading_messages,
+        clusters: target.clusters.iter().map(cluster).collect(),
+    }
+}
+
+fn algorithm(algorithm: &Algorithm) -> Value {
+    let name = AlgorithmName::of(algorithm).as_str();
+    match algorithm {
+        Algorithm::PowerOfN { sample_count, comparator } => json!({
+            "name": name,
+            "sample_count": sample_count.get(),
+            "comparator": Comparator::from(*comparator),
+        }),
+        Algorithm::RoundRobin | Algorithm::Random => json!({ "name": name }),
+        Algorithm::Pulsar(parameters) => json!({
+            "name": name,
+            "seed": parameters.seed,
+            "rendezvous_weight": RendezvousWeight::from(parameters.weight),
+            "consider_kv_free_tokens": parameters.consider_kv_free_tokens,
+            "comparator": Comparator::from(parameters.comparator),
+        }),
+    }
+}
+
+pub(super) fn cluster(cluster: &Cluster) -> ClusterView {
+    let effective = EffectiveStats::new(&cluster.stats, &cluster.load);
+    ClusterView {
+        cluster_id: cluster.cluster_id.clone(),
+        uid: cluster.uid.0,
+        reported: reported(&cluster.stats),
+        in_flight: json!({
+            "running": cluster.load.running(),
+            "queued": cluster.load.queued(),
+            "queued_input_tokens": cluster.load.queued_input().0,
+        }),
+        effective: json!({
+            "queue_size": effective.queue_size,
+            "num_running_queries": effective.num_running_queries,
+            "queued_input_size": effective.queued_input.0,
+        }),
+        backends: cluster.backends.iter().map(|backend| self::backend(backend)).collect(),
+    }
+}
+
+fn reported(stats: &ClusterStats) -> Value {
+    let rate = |rate: TokensPerSecond| rate.0;
+    let tokens = |tokens: Tokens| tokens.0;
+    let estimates: serde_json::Map<String, Value> = stats
+        .queue_time_estimates
+        .iter()
+        .map(|(priority, wait)| (priority.to_string(), json!(wait.as_secs_f64() * 1e3)))
+        .collect();
+    json!({
+        "last_mean_input_tps": rate(stats.last_mean_input_tps),
+        "max_input_tps": stats.max_input_tps.map(rate),
+        "output_tps": rate(stats.output_tps),
+        "max_output_tps": rate(stats.max_output_tps),
+        "queue_size": stats.queue_size,
+        "queued_input_size": tokens(stats.queued_input),
+        "input_processing_queries": stats.input_processing_queries,
+        "output_generation_queries": stats.output_generation_queries,
+        "num_running_queries": stats.num_running_queries,
+        "max_engine_concurrency": stats.max_engine_concurrency,
+        "total_query_input_size": tokens(stats.total_query_input),
+        "queue_time_estimate_ms_by_priority": estimates,
+        "kv_cache_capacity_tokens": stats.kv_capacity.map(tokens),
+        "kv_cache_used_tokens": stats.kv_used.map(tokens),
+        "kv_cache_free_tokens": stats.kv_free.map(tokens),
+        "rtt_ms": stats.rtt.as_secs_f64() * 1e3,
+    })
+}
+
+fn backend(backend: &Backend) -> Value {
+    json!({
+        "uid": backend.uid.0,
+        "backend_id": backend.backend_id,
+        "address": backend.address.to_string(),
+        "authority": backend.authority,
+        "base_path": backend.base_path,
+        "publishes_stats": backend.publishes_stats,
+    })
+}

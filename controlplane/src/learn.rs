@@ -1,0 +1,120 @@
+//! What a backend's traffic shows of its prefill throughput, for backends that report none.
+//!
+//! Every complete response gives a sample: input tokens over the time to its first byte. Both are summed with
+//! a decay and divided, so that long prompts, which say most, weigh most, and a few tiny ones (all overhead)
+//! do not. Time to first byte also holds queueing, the network and, for answers that are not streamed, the
+//! whole generation: the estimate errs low, alike for all backends of a target, and so still compares them.
+//! It is sticky: without traffic it stays.
+
+use std::time::Duration;
+
+use stargate_routing::Tokens;
+
+/// Share of what is remembered that each sample replaces.
+const DECAY: f64 = 1.0 / 16.0;
+/// Samples before an estimate counts: an engine's first answers are its slowest (kernels compile, caches are
+/// cold), and an estimate that is too low would keep further samples away.
+const SAMPLES_MIN: u32 = 4;
+/// Relative change of the estimate that routing is told of.
+const CHANGE_MIN: f64 = 0.1;
+/// Bounds of what is believed, in tokens per second.
+const TPS_RANGE: std::ops::RangeInclusive<f64> = 1e-3..=1e9;
+
+/// What routing takes for the throughput of a backend that nobody knows anything of, when nothing of its
+/// target is known either: about what one accelerator of today prefills of an 8B model. It only has to be
+/// finite and the same for all.
+pub const ASSUMED_INPUT_TPS: f64 = 10_000.0;
+
+/// One complete response.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sample {
+    /// Input tokens of the request.
+    pub input: Tokens,
+    /// From sending it to the response's head.
+    pub first_byte: Duration,
+}
+
+/// A smoothed estimate.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct ThroughputEstimate {
+    tokens: f64,
+    seconds: f64,
+    samples: u32,
+    published: Option<f64>,
+}
+
+// === impl ThroughputEstimate ===
+
+impl ThroughputEstimate {
+    /// Takes a sample. True when what is published changed.
+    pub fn add(&mut self, sample: Sample) -> bool {
+        let seconds = sample.first_byte.as_secs_f64();
+        if sample.input.0 == 0 || seconds <= 0.0 {
+            return false;
+        }
+        self.tokens += sample.input.0 as f64 - self.tokens * DECAY;
+        self.seconds += seconds - self.seconds * DECAY;
+        self.samples = self.samples.saturating_add(1);
+        if self.samples < SAMPLES_MIN {
+            return false;
+        }
+        let now = (self.tokens / self.seconds).clamp(*TPS_RANGE.start(), *TPS_RANGE.end());
+        if self.published.is_some_and(|published| (now / published - 1.0).abs() < CHANGE_MIN) {
+            return false;
+        }
+        self.published = Some(now);
+        true
+    }
+
+    /// Tokens per second as routing knows it; `None` until there are enough samples.
+    pub fn published(&self) -> Option<f64> {
+        self.published
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sample(tokens: u64, ms: u64) -> Sample {
+        Sample { input: Tokens(tokens), first_byte: Duration::from_millis(ms) }
+    }
+
+    #[test]
+    fn a_constant_rate_is_learned_after_enough_samples() {
+        let mut estimate = ThroughputEstimate::default();
+        for _ in 1..SAMPLES_MIN {
+            assert!(!estimate.add(sample(1000, 100)));
+            assert_eq!(estimate.published(), None);
+        }
+        assert!(estimate.add(sample(1000, 100)));
+        assert!((estimate.published().unwrap() - 10_000.0).abs() < 1e-6);
+        assert!(!estimate.add(sample(1000, 100)), "nothing new");
+    }
+
+    #[test]
+    fn it_follows_a_change_and_long_prompts_weigh_most() {
+        let mut estimate = ThroughputEstimate::default();
+        for _ in 0..200 {
+            estimate.add(sample(10_000, 1000));
+            estimate.add(sample(1, 50));
+        }
+        let mixed = estimate.published().unwrap();
+        assert!((8_500.0..11_000.0).contains(&mixed), "{mixed}");
+        for _ in 0..200 {
+            estimate.add(sample(10_000, 2000));
+        }
+        let slower = estimate.published().unwrap();
+        assert!((4_500.0..5_600.0).contains(&slower), "{slower}");
+    }
+
+    #[test]
+    fn samples_that_say_nothing_are_ignored() {
+        let mut estimate = ThroughputEstimate::default();
+        for _ in 0..10 {
+            assert!(!estimate.add(sample(0, 100)));
+            assert!(!estimate.add(sample(100, 0)));
+        }
+        assert_eq!(estimate, ThroughputEstimate::default());
+    }
+}

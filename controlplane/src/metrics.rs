@@ -1,0 +1,284 @@
+//! The metric families, by the names that the field knows (WIRE.md section 5), and the gauges among them,
+//! which are read off the current state at each scrape.
+
+use std::{
+    collections::BTreeMap,
+    time::{SystemTime, UNIX_EPOCH},
+};
+
+use prometheus::{
+    Gauge, GaugeVec, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, TextEncoder,
+    core::{AtomicU64, Collector, GenericGauge, GenericGaugeVec},
+};
+use stargate_dataplane::CoreLevels;
+use stargate_routing::Snapshot;
+
+use crate::{health::Condition, registry::Registry};
+
+/// Time to first byte, in seconds: from a cached short prompt to a queue of minutes.
+const DURATION_BUCKETS: [f64; 18] = [
+    0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0,
+    600.0,
+];
+/// Time spent on routing, in seconds: from a decision alone to the longest wait.
+const ROUTING_BUCKETS: [f64; 14] = [
+    0.000_001,
+    0.000_002_5,
+    0.000_005,
+    0.000_01,
+    0.000_025,
+    0.000_1,
+    0.000_5,
+    0.002_5,
+    0.01,
+    0.05,
+    0.25,
+    1.0,
+    10.0,
+    60.0,
+];
+
+/// A level that is never negative.
+type Level = GenericGauge<AtomicU64>;
+type LevelVec = GenericGaugeVec<AtomicU64>;
+
+/// All families.
+pub(crate) struct Metrics {
+    registry: prometheus::Registry,
+    pub(crate) requests: IntCounterVec,
+    pub(crate) attempts: IntCounterVec,
+    pub(crate) retries: IntCounterVec,
+    pub(crate) selections: IntCounterVec,
+    pub(crate) duration: HistogramVec,
+    pub(crate) routing: HistogramVec,
+    pub(crate) expired: IntCounter,
+    series_overflow: IntCounter,
+    active_servers: LevelVec,
+    backends: LevelVec,
+    rtt: GaugeVec,
+    snapshot_version: Level,
+    snapshot_age: Gauge,
+    busy: GaugeVec,
+    connections: LevelVec,
+    replay_bytes: Level,
+    observations_dropped: Total,
+    accept_paused: Total,
+    panics: Total,
+}
+
+/// What gauges are read off.
+pub(crate) struct Gauges<'a> {
+    /// Registrations.
+    pub(crate) registry: &'a Registry,
+    /// The current snapshot.
+    pub(crate) snapshot: &'a Snapshot,
+    /// Levels of every core; empty while there is no data plane.
+    pub(crate) levels: &'a [CoreLevels],
+}
+
+/// A counter that somebody else counts: it follows their total.
+struct Total {
+    counter: IntCounter,
+    seen: u64,
+}
+
+// === impl Metrics ===
+
+impl Metrics {
+    pub(crate) fn new(prefix: &str) -> Self {
+        let registry = prometheus::Registry::new();
+        let opts = |name: &str, help: &str| Opts::new(format!("{prefix}{name}"), help);
+        let counters = |name: &str, help: &str, labels: &[&str]| {
+            register(&registry, IntCounterVec::new(opts(name, help), labels))
+        };
+        let counter = |name: &str, help: &str| register(&registry, IntCounter::with_opts(opts(name, help)));
+        let int_gauges = |name: &str, help: &str, labels: &[&str]| {
+            register(&registry, LevelVec::new(opts(name, help), labels))
+        };
+        let gauges = |name: &str, help: &str, labels: &[&str]| {
+            register(&registry, GaugeVec::new(opts(name, help), labels))
+        };
+        let histograms = |name: &str, help: &str, buckets: &[f64]| {
+            let opts = HistogramOpts::from(opts(name, help)).buckets(buckets.to_vec());
+            register(&registry, HistogramVec::new(opts, &["routing_key", "model"]))
+        };
+        let total = |name: &str, help: &str| Total { counter: counter(name, help), seen: 0 };
+        Self {
+            requests: counters(
+                "requests_total",
+                "Requests that ended, by the status sent; 499: the client left before one was",
+                &["routing_key", "model", "inference_server_id", "status"],
+            ),
+            attempts: counters(
+                "proxy_attempts_total",
+                "Attempts at a backend, by how they ended",
+                &["routing_key", "model", "inference_server_id", "result"],
+            ),
+            retries: counters(
+                "proxy_retries_total",
+                "Attempts that followed a failed one, by the backend tried",
+                &["routing_key", "model", "inference_server_id"],
+            ),
+            selections: counters(
+                "routing_selections_total",
+                "Requests for which a backend was chosen; primary: the first of its key's ranking",
+                &["routing_key", "model", "inference_server_id", "algorithm", "selection"],
+            ),
+            duration: histograms(
+                "proxy_duration_seconds",
+                "From a request's arrival to the first byte of its response sent",
+                &DURATION_BUCKETS,
+            ),
+            routing: histograms(
+                "routing_duration_seconds",
+                "Time of a request spent in decisions and in waiting for one",
+                &ROUTING_BUCKETS,
+            ),
+            expired: counter("registrations_expired_total", "Registrations whose lease ran out"),
+            series_overflow: counter(
+                "metric_series_overflow_total",
+                "Observations counted under the label value `other` because there are too many series",
+            ),
+            active_servers: int_gauges(
+                "active_inference_servers",
+                "Backends that take requests of a target",
+                &["routing_key", "model"],
+            ),
+            backends: int_gauges("backends", "Registered backends, by health", &["health"]),
+            rtt: gauges(
+                "backend_rtt_seconds",
+                "Smoothed round-trip time to a backend; probe: TCP connect time of health checks",
+                &["inference_server_id", "source"],
+            ),
+            snapshot_version: register(
+                &registry,
+                Level::with_opts(opts("snapshot_version", "Version of the current snapshot")),
+            ),
+            snapshot_age: register(
+                &registry,
+                Gauge::with_opts(opts(
+                    "snapshot_age_seconds",
+                    "Time since the current snapshot was published",
+                )),
+            ),
+            busy: gauges(
+                "core_busy_ratio",
+                "Share of time that a core thread worked, over the last second",
+                &["core"],
+            ),
+            connections: int_gauges(
+                "connections",
+                "Open connections to clients and to backends, with a request on them or idle",
+                &["side", "state"],
+            ),
+            replay_bytes: register(
+                &registry,
+                Level::with_opts(opts(
+                    "proxy_replay_buffer_bytes",
+                    "Bytes of request bodies held for replay",
+                )),
+            ),
+            observations_dropped: total(
+                "observations_dropped_total",
+                "Observations that a core dropped because its queue was full",
+            ),
+            accept_paused: total("accept_paused_total", "Times that accepting paused at a limit"),
+            panics: total("request_panics_total", "Requests that met a panic"),
+            registry,
+        }
+    }
+
+    pub(crate) fn count_overflow(&self) {
+        self.series_overflow.inc();
+    }
+
+    /// All metrics, as text.
+    pub(crate) fn render(&mut self, gauges: &Gauges<'_>) -> String {
+        self.set_registry(gauges.registry);
+        self.set_snapshot(gauges.snapshot);
+        self.set_levels(gauges.levels);
+        let mut text = String::new();
+        match TextEncoder::new().encode_utf8(&self.registry.gather(), &mut text) {
+            Ok(()) => text,
+            Err(error) => {
+                tracing::error!(%error, "metrics cannot be written");
+                text
+            }
+        }
+    }
+
+    fn set_registry(&self, registry: &Registry) {
+        self.rtt.reset();
+        let mut by_condition = BTreeMap::from([("unknown", 0), ("healthy", 0), ("unhealthy", 0)]);
+        for registration in registry.backends() {
+            let condition = match registration.health.condition() {
+                Condition::Unknown => "unknown",
+                Condition::Healthy => "healthy",
+                Condition::Unhealthy => "unhealthy",
+            };
+            *by_condition.entry(condition).or_default() += 1;
+            if let Some(rtt) = registration.rtt() {
+                self.rtt.with_label_values(&[registration.id.as_str(), "probe"]).set(rtt.as_secs_f64());
+            }
+        }
+        for (condition, count) in by_condition {
+            self.backends.with_label_values(&[condition]).set(count);
+        }
+    }
+
+    fn set_snapshot(&self, snapshot: &Snapshot) {
+        self.active_servers.reset();
+        for target in snapshot.targets() {
+            let active: usize = target.clusters.iter().map(|cluster| cluster.backends.len()).sum();
+            self.active_servers
+                .with_label_values(&[target.name.routing_key.as_deref().unwrap_or(""), &*target.name.model])
+                .set(active as u64);
+        }
+        self.snapshot_version.set(snapshot.version);
+        if snapshot.version > 0 {
+            let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64;
+            self.snapshot_age.set(now_ms.saturating_sub(snapshot.published_at_unix_ms) as f64 / 1e3);
+        }
+    }
+
+    fn set_levels(&mut self, levels: &[CoreLevels]) {
+        if levels.is_empty() {
+            return;
+        }
+        let sum = |of: fn(&CoreLevels) -> u64| levels.iter().map(of).sum::<u64>();
+        for level in levels {
+            self.busy.with_label_values(&[level.cpu.to_string()]).set(level.busy_ratio);
+        }
+        for (side, state, count) in [
+            ("client", "active", sum(|level| level.client_active)),
+            ("client", "idle", sum(|level| level.client_idle)),
+            ("upstream", "active", sum(|level| level.upstream_active)),
+            ("upstream", "idle", sum(|level| level.upstream_idle)),
+        ] {
+            self.connections.with_label_values(&[side, state]).set(count);
+        }
+        self.replay_bytes.set(sum(|level| level.replay_bytes));
+        self.observations_dropped.follow(sum(|level| level.observations_dropped));
+        self.accept_paused.follow(sum(|level| level.accept_paused));
+        self.panics.follow(sum(|level| level.panics));
+    }
+}
+
+/// Names and labels are constants of this file and the prefix is checked when it is read.
+fn register<C: Collector + Clone + 'static>(
+    registry: &prometheus::Registry,
+    collector: prometheus::Result<C>,
+) -> C {
+    let collector = collector.expect("a valid metric");
+    registry.register(Box::new(collector.clone())).expect("a metric of its own name");
+    collector
+}
+
+// === impl Total ===
+
+impl Total {
+    fn follow(&mut self, total: u64) {
+        self.counter.inc_by(total.saturating_sub(self.seen));
+        self.seen = self.seen.max(total);
+    }
+}

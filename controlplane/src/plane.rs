@@ -1,0 +1,324 @@
+//! The control plane as a whole: the state that its tasks and the REST API share, and what connects them.
+//!
+//! One lock around the registry, held for as long as a plain change takes; one around the publisher, taken
+//! after it. A lock that a panic left behind is taken over: every change is applied whole or not at all.
+
+use std::{
+    sync::{
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
+        atomic::{AtomicBool, Ordering::Relaxed},
+    },
+    time::Duration,
+};
+
+use stargate_dataplane::{CoreLevels, Observations, SharedSnapshot};
+use stargate_routing::BackendUid;
+use tokio::{
+    sync::{Notify, watch},
+    time::{Instant, sleep, sleep_until, timeout},
+};
+
+use crate::{
+    config::Config,
+    health::{self, CheckReport, CheckTarget, Transition},
+    metrics::Gauges,
+    names::BackendId,
+    observe::Observer,
+    publish::Publisher,
+    registry::{RegisterRequest, Registered, Registry, RegistryError, StatsRequest},
+    supervise::supervise,
+};
+
+/// Shortest time between two snapshots: more often than that no core would notice.
+const PUBLISH_INTERVAL: Duration = Duration::from_millis(5);
+/// Publishing pauses for this many times what it took, so that it never takes more than a tenth of a CPU
+/// however many backends report.
+const PUBLISH_PAUSE_FACTOR: u32 = 9;
+/// Between two drains of the observations.
+const OBSERVE_INTERVAL: Duration = Duration::from_millis(100);
+/// Longest that an answer waits for its change to be published.
+const SETTLE_MAX: Duration = Duration::from_secs(1);
+
+/// The control plane.
+pub struct ControlPlane {
+    config: Config,
+    registry: Mutex<Registry>,
+    publisher: Mutex<Publisher>,
+    snapshot: SharedSnapshot,
+    observer: Mutex<Observer>,
+    data_plane: OnceLock<Cores>,
+    changed: Notify,
+    leases_changed: Notify,
+    published: watch::Sender<u64>,
+    is_stopping: AtomicBool,
+}
+
+/// The data plane as far as it is watched.
+struct Cores {
+    observations: Observations,
+    levels: Box<dyn Fn() -> Vec<CoreLevels> + Send + Sync>,
+}
+
+/// Whether requests can be served.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Readiness {
+    /// They can.
+    Ready,
+    /// No snapshot has been published yet.
+    NoSnapshot,
+    /// No backend takes requests.
+    NoRoutableBackend,
+    /// The gateway is stopping.
+    Stopping,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+// === impl ControlPlane ===
+
+impl ControlPlane {
+    /// With the static backends of `config`, and their targets published already: known, but not routable
+    /// before their first good check.
+    pub fn new(config: Config) -> Arc<Self> {
+        let registry = Registry::new(&config);
+        let mut publisher = Publisher::new(config.routing.clone());
+        publisher.publish(&registry);
+        let observer = Observer::new(config.metrics.prefix.as_str());
+        Arc::new(Self {
+            snapshot: publisher.shared(),
+            published: watch::Sender::new(registry.revision()),
+            registry: Mutex::new(registry),
+            publisher: Mutex::new(publisher),
+            observer: Mutex::new(observer),
+            data_plane: OnceLock::new(),
+            changed: Notify::new(),
+            leases_changed: Notify::new(),
+            is_stopping: AtomicBool::new(false),
+            config,
+        })
+    }
+
+    /// Starts the tasks, on the runtime that this is called on: publishing, leases, health checks,
+    /// observing.
+    pub fn spawn(self: &Arc<Self>) {
+        let plane = self.clone();
+        supervise("publish", move || plane.clone().publish_changes());
+        let plane = self.clone();
+        supervise("leases", move || plane.clone().expire_leases());
+        let plane = self.clone();
+        supervise("observe", move || plane.clone().observe_periodically());
+        let uids: Vec<BackendUid> = self.registry().backends().map(|registration| registration.uid).collect();
+        for uid in uids {
+            health::watch(self, uid);
+        }
+    }
+
+    /// Watches a data plane; the first one given is kept.
+    pub fn attach(
+        &self,
+        observations: Observations,
+        levels: impl Fn() -> Vec<CoreLevels> + Send + Sync + 'static,
+    ) {
+        let _ = self.data_plane.set(Cores { observations, levels: Box::new(levels) });
+    }
+
+    /// The configuration.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Where snapshots are published.
+    pub fn snapshot(&self) -> &SharedSnapshot {
+        &self.snapshot
+    }
+
+    /// The registry, locked: hold it briefly and never across an await.
+    pub fn registry(&self) -> MutexGuard<'_, Registry> {
+        lock(&self.registry)
+    }
+
+    /// From now on the gateway is not ready.
+    pub fn stop(&self) {
+        self.is_stopping.store(true, Relaxed);
+    }
+
+    /// Whether requests can be served.
+    pub fn readiness(&self) -> Readiness {
+        let snapshot = self.snapshot.load();
+        if self.is_stopping.load(Relaxed) {
+            Readiness::Stopping
+        } else if snapshot.version == 0 {
+            Readiness::NoSnapshot
+        } else if !snapshot.is_routable() {
+            Readiness::NoRoutableBackend
+        } else {
+            Readiness::Ready
+        }
+    }
+
+    /// Registers or renews; returns when the data plane knows.
+    pub async fn register(
+        self: &Arc<Self>,
+        id: &BackendId,
+        request: RegisterRequest,
+    ) -> Result<Registered, RegistryError> {
+        let host = request.url.host().clone();
+        let is_known = self.registry().get(id).is_ok();
+        let limit = self.config.health.timeout_ms.millis();
+        let looked_up = if is_known { None } else { health::locate(&host, limit).await };
+        let (registered, revision) = {
+            let mut registry = self.registry();
+            (registry.register(id, request, looked_up, Instant::now())?, registry.revision())
+        };
+        if registered.is_new {
+            tracing::info!(backend_id = %id, "backend registered");
+            health::watch(self, registered.uid);
+        }
+        self.leases_changed.notify_one();
+        self.settle(revision).await;
+        Ok(registered)
+    }
+
+    /// Takes stats; returns when the data plane knows.
+    pub async fn report(&self, id: &BackendId, request: StatsRequest) -> Result<(), RegistryError> {
+        let revision = {
+            let mut registry = self.registry();
+            registry.report(id, request, Instant::now())?;
+            registry.revision()
+        };
+        self.settle(revision).await;
+        Ok(())
+    }
+
+    /// Removes a backend; returns when the data plane knows.
+    pub async fn remove(&self, id: &BackendId) -> Result<(), RegistryError> {
+        let revision = {
+            let mut registry = self.registry();
+            registry.remove(id)?;
+            registry.revision()
+        };
+        tracing::info!(backend_id = %id, "backend removed");
+        self.settle(revision).await;
+        Ok(())
+    }
+
+    /// Metrics in Prometheus' text format, with everything that has been observed until now.
+    pub fn scrape(&self) -> String {
+        self.observe();
+        let levels = self.data_plane.get().map(|cores| (cores.levels)()).unwrap_or_default();
+        let registry = self.registry();
+        let gauges = Gauges { registry: &registry, snapshot: &self.snapshot.load(), levels: &levels };
+        lock(&self.observer).render(&gauges)
+    }
+
+    /// Accounts for everything that the data plane has queued.
+    pub fn observe(&self) {
+        let Some(cores) = self.data_plane.get() else { return };
+        let mut observer = lock(&self.observer);
+        observer.follow(&self.snapshot.load());
+        let now = Instant::now();
+        cores.observations.drain(|observation| observer.record(observation, now));
+        let samples = observer.take_samples();
+        drop(observer);
+        if samples.is_empty() {
+            return;
+        }
+        let mut registry = self.registry();
+        let before = registry.revision();
+        for (uid, target, sample) in samples {
+            registry.measured(uid, &target.model, sample);
+        }
+        if registry.revision() != before {
+            self.changed.notify_one();
+        }
+    }
+
+    /// What to check of this registration; `None` when it has ended.
+    pub(crate) fn check_target(&self, uid: BackendUid) -> Option<(BackendId, CheckTarget)> {
+        let registry = self.registry();
+        let registration = registry.by_uid(uid)?;
+        let url = &registration.identity.url;
+        let path = registration.identity.health_path.as_ref().unwrap_or(&self.config.health.path);
+        let target = CheckTarget {
+            host: url.host().clone(),
+            authority: url.authority().to_owned(),
+            path: format!("{}{}", url.base_path(), path.as_str()),
+            address: registration.address(),
+        };
+        Some((registration.id.clone(), target))
+    }
+
+    /// Takes what a check found; `None` when that registration has ended.
+    pub(crate) fn checked(&self, uid: BackendUid, report: &CheckReport) -> Option<Transition> {
+        let mut registry = self.registry();
+        let before = registry.revision();
+        let transition = registry.checked(uid, report);
+        if registry.revision() != before {
+            self.changed.notify_one();
+        }
+        transition
+    }
+
+    /// Waits until `revision` is published, so that an answer never comes before its effect.
+    async fn settle(&self, revision: u64) {
+        self.changed.notify_one();
+        let mut published = self.published.subscribe();
+        let reached = published.wait_for(|published| *published >= revision);
+        if timeout(SETTLE_MAX, reached).await.is_err() {
+            tracing::warn!(revision, "a change is not published yet");
+        }
+    }
+
+    async fn publish_changes(self: Arc<Self>) {
+        loop {
+            self.changed.notified().await;
+            let start = std::time::Instant::now();
+            self.publish();
+            sleep(PUBLISH_INTERVAL.max(start.elapsed() * PUBLISH_PAUSE_FACTOR)).await;
+        }
+    }
+
+    fn publish(&self) {
+        let registry = self.registry();
+        let revision = registry.revision();
+        if lock(&self.publisher).publish(&registry) {
+            tracing::debug!(version = self.snapshot.load().version, revision, "published a snapshot");
+        }
+        drop(registry);
+        self.published.send_replace(revision);
+    }
+
+    async fn expire_leases(self: Arc<Self>) {
+        loop {
+            let next = self.registry().next_expiry();
+            let expiry = async {
+                match next {
+                    Some(at) => sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = self.leases_changed.notified() => {}
+                () = expiry => {
+                    let expired = self.registry().expire(Instant::now());
+                    lock(&self.observer).count_expired(expired.len());
+                    for id in expired {
+                        tracing::warn!(backend_id = %id, "lease expired, backend removed");
+                    }
+                    self.changed.notify_one();
+                }
+            }
+        }
+    }
+
+    async fn observe_periodically(self: Arc<Self>) {
+        loop {
+            sleep(OBSERVE_INTERVAL).await;
+            self.observe();
+            let registry = self.registry();
+            lock(&self.observer).sweep(Instant::now(), &registry);
+        }
+    }
+}

@@ -1,0 +1,190 @@
+//! From the registry to snapshots, published only when something in them changed.
+//!
+//! What must outlive a snapshot lives here: a (target, cluster) pair keeps its identity and its in-flight
+//! counters from its first backend's registration to its last one's end, whatever health checks and stats do.
+
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use stargate_dataplane::SharedSnapshot;
+use stargate_routing::{Backend, Cluster, ClusterLoad, ClusterUid, Snapshot, Target, TargetName};
+
+use crate::{
+    aggregate::{Member, aggregate},
+    config::Routing,
+    learn::ASSUMED_INPUT_TPS,
+    registry::{Model, ModelStatus, Registration, Registry},
+};
+
+/// Publishes snapshots.
+#[derive(Debug)]
+pub struct Publisher {
+    routing: Routing,
+    shared: SharedSnapshot,
+    slots: BTreeMap<TargetName, TargetSlot>,
+    last_cluster: u64,
+}
+
+/// What a target keeps across snapshots.
+#[derive(Debug)]
+struct TargetSlot {
+    name: Arc<TargetName>,
+    clusters: BTreeMap<Arc<str>, ClusterSlot>,
+}
+
+/// What a (target, cluster) keeps across snapshots.
+#[derive(Clone, Debug)]
+struct ClusterSlot {
+    uid: ClusterUid,
+    id_hash: u64,
+    load: Arc<ClusterLoad>,
+}
+
+/// What a target is made of now: all its clusters, with their active backends only.
+type Plan<'a> = BTreeMap<TargetName, BTreeMap<Arc<str>, Vec<(&'a Registration, &'a Model)>>>;
+
+// === impl Publisher ===
+
+impl Publisher {
+    /// Publishes into a snapshot of its own, which is empty at first.
+    pub fn new(routing: Routing) -> Self {
+        Self { routing, shared: SharedSnapshot::default(), slots: BTreeMap::new(), last_cluster: 0 }
+    }
+
+    /// Where it publishes.
+    pub fn shared(&self) -> SharedSnapshot {
+        self.shared.clone()
+    }
+
+    /// Publishes the registry's state, unless nothing changed. True when it did.
+    pub fn publish(&mut self, registry: &Registry) -> bool {
+        let plan = plan(registry);
+        self.follow(&plan);
+        let targets: Vec<Target> = plan.iter().map(|(name, clusters)| self.target(name, clusters)).collect();
+        let current = self.shared.load();
+        let is_same = current.version > 0
+            && current.targets().len() == targets.len()
+            && current.targets().iter().zip(&targets).all(|(old, new)| is_same_target(old, new));
+        if is_same {
+            return false;
+        }
+        let snapshot = Snapshot::new(current.version + 1, unix_ms(), targets);
+        self.shared.store(Arc::new(snapshot));
+        true
+    }
+
+    /// Ends what has no registration left and begins what is new.
+    fn follow(&mut self, plan: &Plan<'_>) {
+        self.slots.retain(|name, slot| {
+            plan.get(name).is_some_and(|clusters| {
+                slot.clusters.retain(|cluster_id, _| clusters.contains_key(cluster_id));
+                true
+            })
+        });
+        for (name, clusters) in plan {
+            let slot = self
+                .slots
+                .entry(name.clone())
+                .or_insert_with(|| TargetSlot { name: Arc::new(name.clone()), clusters: BTreeMap::new() });
+            for cluster_id in clusters.keys() {
+                slot.clusters.entry(cluster_id.clone()).or_insert_with(|| {
+                    self.last_cluster += 1;
+                    ClusterSlot {
+                        uid: ClusterUid(self.last_cluster),
+                        id_hash: Cluster::hash_id(cluster_id),
+                        load: Arc::default(),
+                    }
+                });
+            }
+        }
+    }
+
+    fn target(
+        &self,
+        name: &TargetName,
+        clusters: &BTreeMap<Arc<str>, Vec<(&Registration, &Model)>>,
+    ) -> Target {
+        let slot = &self.slots[name];
+        let policy = self.routing.policy(&name.model);
+        let assumed = assumed_input_tps(clusters.values().flatten().map(|(_, model)| *model));
+        let clusters = clusters
+            .iter()
+            .filter(|(_, active)| !active.is_empty())
+            .map(|(cluster_id, active)| {
+                let kept = slot.clusters[cluster_id].clone();
+                let members: Vec<Member<'_>> = active
+                    .iter()
+                    .map(|(registration, model)| Member {
+                        stats: &model.stats,
+                        report: model.report,
+                        input_tps: model.input_tps().unwrap_or(assumed),
+                        rtt: registration.rtt(),
+                    })
+                    .collect();
+                let backends: Box<[Arc<Backend>]> =
+                    active.iter().filter_map(|(registration, _)| registration.backend().cloned()).collect();
+                Cluster {
+                    uid: kept.uid,
+                    cluster_id: cluster_id.clone(),
+                    id_hash: kept.id_hash,
+                    stats: aggregate(&members),
+                    load: kept.load,
+                    backends,
+                }
+            })
+            .collect();
+        Target {
+            name: slot.name.clone(),
+            algorithm: policy.algorithm,
+            clusters,
+            affinity_from_leading_messages: policy.affinity_from_leading_messages,
+        }
+    }
+}
+
+fn plan(registry: &Registry) -> Plan<'_> {
+    let mut plan = Plan::new();
+    for registration in registry.backends() {
+        let routing_key = registration.identity.routing_key.as_ref().map(crate::names::RoutingKey::shared);
+        for (model_name, model) in &registration.models {
+            let name = TargetName { routing_key: routing_key.clone(), model: model_name.shared() };
+            let active =
+                plan.entry(name).or_default().entry(registration.identity.cluster_id.shared()).or_default();
+            if registration.is_available() && model.status == ModelStatus::Active {
+                active.push((registration, model));
+            }
+        }
+    }
+    plan
+}
+
+/// What a backend whose throughput nobody knows is taken for: as fast as the fastest known one of its target,
+/// so that it gets requests, and with them an estimate of its own. A lower assumption would keep it from ever
+/// being tried beside a known one.
+pub(crate) fn assumed_input_tps<'a>(models: impl Iterator<Item = &'a Model>) -> f64 {
+    models.filter_map(Model::input_tps).reduce(f64::max).unwrap_or(ASSUMED_INPUT_TPS)
+}
+
+fn is_same_target(old: &Target, new: &Target) -> bool {
+    old.name == new.name
+        && old.algorithm == new.algorithm
+        && old.affinity_from_leading_messages == new.affinity_from_leading_messages
+        && old.clusters.len() == new.clusters.len()
+        && old.clusters.iter().zip(&new.clusters).all(|(old, new)| {
+            old.uid == new.uid
+                && old.stats == new.stats
+                && old.backends.len() == new.backends.len()
+                && old.backends.iter().zip(&new.backends).all(|(old, new)| Arc::ptr_eq(old, new))
+        })
+}
+
+fn unix_ms() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
+    since.as_millis() as u64
+}
+
+#[cfg(test)]
+mod tests;

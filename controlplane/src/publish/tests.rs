@@ -1,0 +1,191 @@
+use serde_json::{Value, json};
+use stargate_routing::{Algorithm, Tokens, TokensPerSecond};
+use tokio::time::Instant;
+
+use super::*;
+use crate::{
+    config::Config,
+    health::{CheckFailure, CheckReport},
+    learn::Sample,
+    names::BackendId,
+};
+
+struct Fixture {
+    registry: Registry,
+    publisher: Publisher,
+}
+
+impl Fixture {
+    fn new(toml: &str) -> Self {
+        let config: Config = toml::from_str(toml).unwrap();
+        Self { registry: Registry::new(&config), publisher: Publisher::new(config.routing) }
+    }
+
+    fn register(&mut self, id: &str, body: Value) {
+        let request = serde_json::from_value(body).unwrap();
+        self.registry.register(&BackendId::new(id).unwrap(), request, None, Instant::now()).unwrap();
+    }
+
+    fn report(&mut self, id: &str, stats: Value) {
+        let request = serde_json::from_value(json!({ "models": { "m": stats } })).unwrap();
+        self.registry.report(&BackendId::new(id).unwrap(), request, Instant::now()).unwrap();
+    }
+
+    fn remove(&mut self, id: &str) {
+        self.registry.remove(&BackendId::new(id).unwrap()).unwrap();
+    }
+
+    fn check(&mut self, id: &str, result: Result<(), CheckFailure>) {
+        let uid = self.registry.get(&BackendId::new(id).unwrap()).unwrap().uid;
+        self.registry.checked(uid, &CheckReport { address: None, connect: None, result }).unwrap();
+    }
+
+    fn publish(&mut self) -> Arc<Snapshot> {
+        self.publisher.publish(&self.registry);
+        self.publisher.shared().load_full()
+    }
+}
+
+fn body(port: u16, cluster: &str) -> Value {
+    json!({ "url": format!("http://127.0.0.1:{port}"), "cluster_id": cluster, "models": { "m": {} } })
+}
+
+fn cluster<'a>(snapshot: &'a Snapshot, id: &str) -> &'a Cluster {
+    let target = snapshot.target(None, "m").unwrap();
+    target.clusters.iter().find(|cluster| &*cluster.cluster_id == id).unwrap()
+}
+
+#[test]
+fn it_publishes_only_when_something_changed() {
+    let mut fixture = Fixture::new("");
+    assert_eq!(fixture.publish().version, 1, "the first is published, empty as it is");
+    assert_eq!(fixture.publish().version, 1);
+    fixture.register("a", body(1, "c"));
+    assert_eq!(fixture.publish().version, 2);
+    fixture.register("a", body(1, "c"));
+    assert_eq!(fixture.publish().version, 2, "a renewal changes nothing");
+    fixture.report("a", json!({ "queue_size": 1 }));
+    assert_eq!(fixture.publish().version, 3);
+    fixture.report("a", json!({ "queue_size": 1 }));
+    assert_eq!(fixture.publish().version, 3, "the same stats again");
+}
+
+#[test]
+fn a_target_is_known_while_registered_even_when_nothing_is_active() {
+    let mut fixture =
+        Fixture::new("[[backends]]\nid = 's'\nurl = 'http://127.0.0.1:1'\nmodels = ['m']\nrouting_key = 'k'");
+    let snapshot = fixture.publish();
+    assert!(snapshot.target(Some("k"), "m").unwrap().clusters.is_empty());
+    assert!(snapshot.target(None, "m").is_none() && snapshot.target(Some("k"), "x").is_none());
+    assert!(!snapshot.is_routable());
+    fixture.check("s", Ok(()));
+    assert!(fixture.publish().is_routable());
+
+    fixture.register("a", body(1, "c"));
+    assert!(fixture.publish().target(None, "m").is_some());
+    fixture.remove("a");
+    assert!(fixture.publish().target(None, "m").is_none());
+}
+
+#[test]
+fn counters_outlive_health_checks_and_stats_and_end_with_the_last_registration() {
+    let mut fixture = Fixture::new("[health]\nunhealthy_after = 1");
+    fixture.register("a", body(1, "c"));
+    fixture.register("b", body(2, "c"));
+    let snapshot = fixture.publish();
+    let before = cluster(&snapshot, "c");
+    let (uid, running) = (before.uid, before.load.enter(Tokens(7)));
+
+    fixture.report("a", json!({ "queue_size": 5 }));
+    assert_eq!(cluster(&fixture.publish(), "c").load.running(), 1);
+    fixture.check("a", Err(CheckFailure::Timeout));
+    fixture.check("b", Err(CheckFailure::Timeout));
+    assert!(!fixture.publish().is_routable());
+    fixture.check("a", Ok(()));
+    let snapshot = fixture.publish();
+    assert_eq!(cluster(&snapshot, "c").uid, uid);
+    assert_eq!(cluster(&snapshot, "c").load.running(), 1);
+    assert_eq!(cluster(&snapshot, "c").backends.len(), 1);
+
+    fixture.remove("a");
+    fixture.check("b", Ok(()));
+    assert_eq!(cluster(&fixture.publish(), "c").uid, uid, "b has been there all the time");
+    fixture.remove("b");
+    fixture.publish();
+    fixture.register("a", body(1, "c"));
+    let snapshot = fixture.publish();
+    assert_ne!(cluster(&snapshot, "c").uid, uid);
+    assert_eq!(cluster(&snapshot, "c").load.running(), 0);
+    drop(running);
+}
+
+#[test]
+fn clusters_and_backends_are_ordered_and_inactive_models_left_out() {
+    let mut fixture = Fixture::new("");
+    for (id, port, cluster) in [("z", 1, "b"), ("y", 2, "b"), ("x", 3, "a")] {
+        fixture.register(id, body(port, cluster));
+    }
+    let snapshot = fixture.publish();
+    let clusters = &snapshot.target(None, "m").unwrap().clusters;
+    let ids: Vec<&str> = clusters.iter().map(|cluster| &*cluster.cluster_id).collect();
+    assert_eq!(ids, ["a", "b"]);
+    assert_eq!(clusters[1].id_hash, Cluster::hash_id("b"));
+    let ids: Vec<&str> = clusters[1].backends.iter().map(|backend| &*backend.backend_id).collect();
+    assert_eq!(ids, ["y", "z"]);
+
+    let mut inactive = body(2, "b");
+    inactive["models"]["m"]["status"] = json!("inactive");
+    fixture.register("y", inactive);
+    assert_eq!(cluster(&fixture.publish(), "b").backends.len(), 1);
+}
+
+#[test]
+fn a_backend_keeps_one_allocation_until_something_in_it_changes() {
+    let mut fixture = Fixture::new("");
+    fixture.register("a", body(1, "c"));
+    let before = cluster(&fixture.publish(), "c").backends[0].clone();
+    assert!(!before.publishes_stats);
+    fixture.register("b", body(2, "d"));
+    assert!(Arc::ptr_eq(&before, &cluster(&fixture.publish(), "c").backends[0]));
+    fixture.report("a", json!({}));
+    let after = cluster(&fixture.publish(), "c").backends[0].clone();
+    assert!(after.publishes_stats);
+    assert_eq!(after.uid, before.uid);
+}
+
+#[test]
+fn unknown_throughput_is_assumed_to_be_the_best_known_one() {
+    let mut fixture = Fixture::new("");
+    fixture.register("a", body(1, "a"));
+    fixture.register("b", body(2, "b"));
+    let tps = |snapshot: &Snapshot, id| cluster(snapshot, id).stats.last_mean_input_tps;
+    let snapshot = fixture.publish();
+    assert_eq!(tps(&snapshot, "a"), TokensPerSecond(ASSUMED_INPUT_TPS));
+    assert_eq!(tps(&snapshot, "b"), TokensPerSecond(ASSUMED_INPUT_TPS));
+
+    let uid = fixture.registry.get(&BackendId::new("a").unwrap()).unwrap().uid;
+    let sample = Sample { input: Tokens(500), first_byte: Duration::from_millis(1000) };
+    for _ in 0..8 {
+        fixture.registry.measured(uid, "m", sample);
+    }
+    let snapshot = fixture.publish();
+    assert_eq!(tps(&snapshot, "a"), TokensPerSecond(500.0));
+    assert_eq!(tps(&snapshot, "b"), TokensPerSecond(500.0), "it must go on being tried");
+    fixture.report("b", json!({ "last_mean_input_tps": 20 }));
+    assert_eq!(tps(&fixture.publish(), "b"), TokensPerSecond(20.0));
+}
+
+#[test]
+fn the_algorithm_is_the_models() {
+    let mut fixture = Fixture::new(
+        "[routing]\nalgorithm = 'random'\n[routing.models.m]\nalgorithm = 'round-robin'\n\
+         affinity_from_leading_messages = 2",
+    );
+    let two = json!({ "url": "http://127.0.0.1:1", "models": { "m": {}, "n": {} } });
+    fixture.register("a", two);
+    let snapshot = fixture.publish();
+    let target = snapshot.target(None, "m").unwrap();
+    assert_eq!((&target.algorithm, target.affinity_from_leading_messages), (&Algorithm::RoundRobin, 2));
+    let target = snapshot.target(None, "n").unwrap();
+    assert_eq!((&target.algorithm, target.affinity_from_leading_messages), (&Algorithm::Random, 0));
+}

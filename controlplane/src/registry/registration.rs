@@ -1,0 +1,158 @@
+//! One registration of one backend, and its models.
+
+use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
+
+use stargate_routing::{Backend, BackendUid, Nanos};
+use tokio::time::Instant;
+
+use super::{Identity, ModelStats, ModelStatus};
+use crate::{
+    health::{HealthState, SmoothedRtt},
+    learn::ThroughputEstimate,
+    names::{BackendId, ModelName},
+};
+
+/// One registration, from a PUT (or the configuration) to its end.
+#[derive(Clone, Debug)]
+pub struct Registration {
+    /// Identity; another registration of the same backend has another.
+    pub uid: BackendUid,
+    /// What operators call the backend.
+    pub id: BackendId,
+    /// What may not change.
+    pub identity: Identity,
+    /// Its lease; `None` for a static backend, which has none.
+    pub lease: Option<Lease>,
+    /// What the active checks say.
+    pub health: HealthState,
+    /// Smoothed TCP connect time of the checks.
+    pub rtt: SmoothedRtt,
+    /// Whether it has posted stats.
+    pub publishes_stats: bool,
+    /// What it serves.
+    pub models: BTreeMap<ModelName, Model>,
+    /// Where it is now; `None` while its name could not be looked up.
+    address: Option<SocketAddr>,
+    /// Its form in snapshots, shared by all of them while nothing in it changes.
+    published: Option<Arc<Backend>>,
+}
+
+/// How long a registration lives without a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// Granted at each renewal.
+    pub length: Duration,
+    /// When it ends.
+    pub expires_at: Instant,
+}
+
+/// One model of a registration.
+#[derive(Clone, Debug, Default)]
+pub struct Model {
+    /// Whether it takes requests.
+    pub status: ModelStatus,
+    /// As reported last.
+    pub stats: ModelStats,
+    /// Position of that report among all; 0 when nothing was reported.
+    pub report: u64,
+    /// What its traffic shows of its prefill throughput.
+    pub measured: ThroughputEstimate,
+}
+
+// === impl Registration ===
+
+impl Registration {
+    pub(super) fn new(
+        uid: BackendUid,
+        id: BackendId,
+        identity: Identity,
+        lease: Option<Lease>,
+        health: HealthState,
+        address: Option<SocketAddr>,
+    ) -> Self {
+        let mut registration = Self {
+            uid,
+            id,
+            identity,
+            lease,
+            health,
+            rtt: SmoothedRtt::default(),
+            publishes_stats: false,
+            models: BTreeMap::new(),
+            address,
+            published: None,
+        };
+        registration.refresh();
+        registration
+    }
+
+    /// Where it is now.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.address
+    }
+
+    /// Its form in a snapshot; `None` while it has no address.
+    pub fn backend(&self) -> Option<&Arc<Backend>> {
+        self.published.as_ref()
+    }
+
+    /// Whether it can take requests at all; its models decide for themselves.
+    pub fn is_available(&self) -> bool {
+        self.health.is_healthy() && self.published.is_some()
+    }
+
+    /// Smoothed round-trip time, once measured.
+    pub fn rtt(&self) -> Option<Nanos> {
+        self.rtt.get()
+    }
+
+    /// Whether anything changed.
+    pub(super) fn set_address(&mut self, address: SocketAddr) -> bool {
+        let changed = self.address.replace(address) != Some(address);
+        if changed {
+            self.refresh();
+        }
+        changed
+    }
+
+    pub(super) fn set_publishes_stats(&mut self) {
+        if !self.publishes_stats {
+            self.publishes_stats = true;
+            self.refresh();
+        }
+    }
+
+    fn refresh(&mut self) {
+        self.published = self.address.map(|address| {
+            Arc::new(Backend {
+                uid: self.uid,
+                backend_id: self.id.shared(),
+                cluster_id: self.identity.cluster_id.shared(),
+                address,
+                authority: self.identity.url.authority().into(),
+                base_path: self.identity.url.base_path().into(),
+                publishes_stats: self.publishes_stats,
+            })
+        });
+    }
+}
+
+// === impl Model ===
+
+impl Model {
+    /// Replaces the stats whole, but for the sticky ones.
+    pub(super) fn report(&mut self, mut stats: ModelStats, position: u64) {
+        stats.keep_sticky(&self.stats);
+        self.stats = stats;
+        self.report = position;
+    }
+
+    /// Prefill throughput, reported or else measured; `None` while nobody knows.
+    pub fn input_tps(&self) -> Option<f64> {
+        self.stats
+            .last_mean_input_tps
+            .map(super::Rate::get)
+            .filter(|tps| *tps > 0.0)
+            .or_else(|| self.measured.published())
+    }
+}
