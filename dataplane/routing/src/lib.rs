@@ -23,9 +23,7 @@ mod snapshot;
 mod stats;
 mod units;
 
-pub use algorithm::{
-    Algorithm, Comparator, PulsarParameters, RendezvousWeight, SampleCount, UnknownConcurrency,
-};
+pub use algorithm::{Algorithm, Comparator, PulsarParameters, RendezvousWeight, SampleCount};
 pub use decide::decide;
 pub use decision::{Decision, Selected, UnavailableReason};
 pub use load::{ClusterLoad, Running};
