@@ -10,7 +10,9 @@ use std::{
 };
 
 use stargate_dataplane::SharedSnapshot;
-use stargate_routing::{Backend, Cluster, ClusterLoad, ClusterUid, Snapshot, Target, TargetName};
+use stargate_routing::{
+    Backend, Cluster, ClusterLoad, ClusterUid, RoundRobinCursor, Snapshot, Target, TargetName,
+};
 
 use crate::{
     aggregate::{Member, aggregate},
@@ -32,6 +34,7 @@ pub struct Publisher {
 #[derive(Debug)]
 struct TargetSlot {
     name: Arc<TargetName>,
+    round_robin: Arc<RoundRobinCursor>,
     clusters: BTreeMap<Arc<str>, ClusterSlot>,
 }
 
@@ -85,10 +88,11 @@ impl Publisher {
             })
         });
         for (name, clusters) in plan {
-            let slot = self
-                .slots
-                .entry(name.clone())
-                .or_insert_with(|| TargetSlot { name: Arc::new(name.clone()), clusters: BTreeMap::new() });
+            let slot = self.slots.entry(name.clone()).or_insert_with(|| TargetSlot {
+                name: Arc::new(name.clone()),
+                round_robin: Arc::default(),
+                clusters: BTreeMap::new(),
+            });
             for cluster_id in clusters.keys() {
                 slot.clusters.entry(cluster_id.clone()).or_insert_with(|| {
                     self.last_cluster += 1;
@@ -139,6 +143,7 @@ impl Publisher {
         Target {
             name: slot.name.clone(),
             algorithm: policy.algorithm,
+            round_robin: slot.round_robin.clone(),
             clusters,
             affinity_from_leading_messages: policy.affinity_from_leading_messages,
         }

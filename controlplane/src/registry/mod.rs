@@ -105,7 +105,7 @@ impl Registry {
         self.backends.get(id).ok_or_else(|| RegistryError::NotFound { id: id.to_string() })
     }
 
-    /// This registration, while it lives.
+    /// The registration of this identity, its own or its backend's in snapshots, while it lives.
     pub fn by_uid(&self, uid: BackendUid) -> Option<&Registration> {
         self.backends.get(self.ids.get(&uid)?)
     }
@@ -214,10 +214,22 @@ impl Registry {
     /// Takes what an active check found. `None` when that registration has ended.
     pub fn checked(&mut self, uid: BackendUid, report: &CheckReport) -> Option<Transition> {
         let registration = self.backends.get_mut(self.ids.get(&uid)?)?;
-        let moved = report.address.is_some_and(|address| registration.set_address(address));
+        let moved = report.address.filter(|address| registration.address() != Some(*address));
+        if let Some(address) = moved {
+            let mut backend_uid = registration.backend_uid();
+            if registration.address().is_some() {
+                if backend_uid != registration.uid {
+                    self.ids.remove(&backend_uid);
+                }
+                self.last_uid += 1;
+                backend_uid = BackendUid(self.last_uid);
+                self.ids.insert(backend_uid, registration.id.clone());
+            }
+            registration.set_address(address, backend_uid);
+        }
         let measured = report.connect.is_some_and(|sample| registration.rtt.add(sample));
         let transition = registration.health.record(&report.result, self.thresholds);
-        if moved || measured || transition != Transition::None {
+        if moved.is_some() || measured || transition != Transition::None {
             self.revision += 1;
         }
         Some(transition)
@@ -285,6 +297,7 @@ impl Registry {
     fn end(&mut self, id: &BackendId) {
         if let Some(registration) = self.backends.remove(id) {
             self.ids.remove(&registration.uid);
+            self.ids.remove(&registration.backend_uid());
             self.revision += 1;
         }
     }

@@ -33,6 +33,9 @@ pub struct Registration {
     pub models: BTreeMap<ModelName, Model>,
     /// Where it is now; `None` while its name could not be looked up.
     address: Option<SocketAddr>,
+    /// Identity in snapshots: `uid`, until its name moves to another address. The data plane keeps connections
+    /// by it, and those to the former address must not be used again.
+    backend_uid: BackendUid,
     /// Its form in snapshots, shared by all of them while nothing in it changes.
     published: Option<Arc<Backend>>,
 }
@@ -80,6 +83,7 @@ impl Registration {
             publishes_stats: false,
             models: BTreeMap::new(),
             address,
+            backend_uid: uid,
             published: None,
         };
         registration.refresh();
@@ -89,6 +93,11 @@ impl Registration {
     /// Where it is now.
     pub fn address(&self) -> Option<SocketAddr> {
         self.address
+    }
+
+    /// Its identity in snapshots.
+    pub fn backend_uid(&self) -> BackendUid {
+        self.backend_uid
     }
 
     /// Its form in a snapshot; `None` while it has no address.
@@ -106,13 +115,10 @@ impl Registration {
         self.rtt.get()
     }
 
-    /// Whether anything changed.
-    pub(super) fn set_address(&mut self, address: SocketAddr) -> bool {
-        let changed = self.address.replace(address) != Some(address);
-        if changed {
-            self.refresh();
-        }
-        changed
+    pub(super) fn set_address(&mut self, address: SocketAddr, backend_uid: BackendUid) {
+        self.address = Some(address);
+        self.backend_uid = backend_uid;
+        self.refresh();
     }
 
     pub(super) fn set_publishes_stats(&mut self) {
@@ -125,7 +131,7 @@ impl Registration {
     fn refresh(&mut self) {
         self.published = self.address.map(|address| {
             Arc::new(Backend {
-                uid: self.uid,
+                uid: self.backend_uid,
                 backend_id: self.id.shared(),
                 cluster_id: self.identity.cluster_id.shared(),
                 address,

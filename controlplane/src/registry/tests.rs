@@ -204,15 +204,26 @@ fn checks_move_health_and_address_and_late_ones_are_ignored() {
     let named = request(json!({ "url": "http://engine:80", "models": { "m": {} } }));
     let uid = registry.register(&id("n"), named, None, now).unwrap().uid;
     assert!(!registry.get(&id("n")).unwrap().is_available(), "no address yet");
-    for address in ["127.0.0.1:80", "127.0.0.2:80"] {
+    let mut former = None;
+    for address in ["127.0.0.1:80", "127.0.0.2:80", "127.0.0.3:80"] {
         let address = address.parse().unwrap();
         let moved =
             CheckReport { address: Some(address), connect: Some(Duration::from_micros(9)), result: Ok(()) };
         registry.checked(uid, &moved).unwrap();
         let backend = registry.get(&id("n")).unwrap().backend().unwrap();
-        assert_eq!((backend.address, backend.uid), (address, uid));
+        assert_eq!(backend.address, address);
+        let backend_uid = backend.uid;
+        match former.replace(backend_uid) {
+            None => assert_eq!(backend_uid, uid),
+            Some(former) => {
+                assert_ne!(backend_uid, former, "connections to the former address must not be used");
+                assert!(former == uid || registry.by_uid(former).is_none());
+            }
+        }
+        assert!(registry.by_uid(uid).is_some() && registry.by_uid(backend_uid).is_some());
     }
     registry.remove(&id("n")).unwrap();
+    assert!(registry.by_uid(former.unwrap()).is_none());
     assert_eq!(registry.checked(uid, &report(Ok(()))), None);
 }
 
