@@ -127,7 +127,13 @@ impl Connection {
 
     /// Reads the body that belongs to `head`, piece by piece.
     #[track_caller]
-    pub fn body(&mut self, head: &Head) -> BodyReader<'_> {
+    pub fn body(&mut self, head: &Head) -> BodyReader<&mut Self> {
+        BodyReader::of_response(self, head, false).expect("the framing of the response is valid")
+    }
+
+    /// The same, taking the connection along.
+    #[track_caller]
+    pub fn into_body(self, head: &Head) -> BodyReader<Self> {
         BodyReader::of_response(self, head, false).expect("the framing of the response is valid")
     }
 

@@ -1,6 +1,6 @@
 //! The mock engine's process: an orderly server of the `OpenAI` API whose faults can be switched on.
 
-use std::{fmt, net::SocketAddr, process::Command};
+use std::{collections::BTreeMap, fmt, net::SocketAddr, process::Command};
 
 use serde_json::Value;
 
@@ -17,7 +17,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct EngineBuilder {
     id: String,
-    arguments: Vec<String>,
+    flags: BTreeMap<String, String>,
 }
 
 /// A running mock engine.
@@ -30,11 +30,10 @@ pub struct Engine {
 // === impl EngineBuilder ===
 
 impl EngineBuilder {
-    /// Sets a flag, given without its dashes.
+    /// Sets a flag, given without its dashes; the last value counts.
     #[must_use]
     pub fn flag(mut self, name: &str, value: impl fmt::Display) -> Self {
-        self.arguments.push(format!("--{name}"));
-        self.arguments.push(value.to_string());
+        self.flags.insert(format!("--{name}"), value.to_string());
         self
     }
 
@@ -48,7 +47,8 @@ impl EngineBuilder {
     #[track_caller]
     pub fn start(&self) -> Engine {
         let mut command = Command::new(Binary::Bench.path());
-        command.args(["mock-engine", "--listen", "127.0.0.1:0", "--id", &self.id]).args(&self.arguments);
+        command.args(["mock-engine", "--listen", "127.0.0.1:0", "--id", &self.id]);
+        command.args(self.flags.iter().flat_map(|(name, value)| [name, value]));
         let process = Process::start(&format!("engine-{}", self.id), command);
         let address = process.ready_value("listen").parse().expect("an address in the ready line");
         Engine { process, address }
@@ -60,7 +60,7 @@ impl EngineBuilder {
 impl Engine {
     /// An engine that serves the model `mock` as fast as it can.
     pub fn builder(id: &str) -> EngineBuilder {
-        EngineBuilder { id: id.to_owned(), arguments: Vec::new() }
+        EngineBuilder { id: id.to_owned(), flags: BTreeMap::new() }
             .flag("prefill-tps", 10_000_000)
             .flag("decode-tps", 0)
     }

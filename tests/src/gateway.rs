@@ -281,7 +281,7 @@ impl Gateway {
     pub fn is_routable(&self, backend: &str) -> bool {
         clusters(&self.snapshot())
             .flat_map(|cluster| cluster["backends"].as_array().expect("backends of a cluster").clone())
-            .any(|entry| entry["id"] == backend)
+            .any(|entry| entry["backend_id"] == backend)
     }
 
     /// Waits until a backend is in the snapshot.

@@ -11,7 +11,7 @@ use crate::connection::ReadError;
 pub struct Headers(Vec<(String, String)>);
 
 /// Start line and headers.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Head {
     /// The start line without its CRLF.
     pub start_line: String,
@@ -121,6 +121,12 @@ impl Head {
             }
             ref values => Err(ReadError::Malformed(format!("transfer-encoding {values:?}"))),
         }
+    }
+}
+
+impl fmt::Debug for Head {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{:?} {:?}", self.start_line, self.headers)
     }
 }
 

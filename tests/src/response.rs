@@ -1,5 +1,7 @@
 //! Responses: the three framings of a body, and whether it was complete.
 
+use std::{borrow::BorrowMut, fmt};
+
 use serde_json::Value;
 
 use crate::{
@@ -23,7 +25,7 @@ pub struct Response {
 }
 
 /// A body without its framing.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub enum Body {
     /// It ended as its framing promised.
     Complete(Vec<u8>),
@@ -42,10 +44,10 @@ pub enum Piece {
     Cut,
 }
 
-/// Reads a body piece by piece.
+/// Reads a body piece by piece, from a connection that it borrows or owns.
 #[derive(Debug)]
-pub struct BodyReader<'a> {
-    connection: &'a mut Connection,
+pub struct BodyReader<C> {
+    connection: C,
     framing: Framing,
 }
 
@@ -143,14 +145,17 @@ impl Body {
     }
 }
 
+impl fmt::Debug for Body {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = if self.is_cut() { "Cut" } else { "Complete" };
+        write!(formatter, "{kind}({:?})", String::from_utf8_lossy(self.bytes()))
+    }
+}
+
 // === impl BodyReader ===
 
-impl<'a> BodyReader<'a> {
-    pub(crate) fn of_response(
-        connection: &'a mut Connection,
-        head: &Head,
-        to_head_request: bool,
-    ) -> Result<Self, ReadError> {
+impl<C: BorrowMut<Connection>> BodyReader<C> {
+    pub(crate) fn of_response(connection: C, head: &Head, to_head_request: bool) -> Result<Self, ReadError> {
         let status = status(head)?;
         // RFC 9112, 6.3: these never have a body, whatever their headers say.
         let framing = if to_head_request || status / 100 == 1 || status == 204 || status == 304 {
@@ -163,7 +168,7 @@ impl<'a> BodyReader<'a> {
         Ok(Self { connection, framing })
     }
 
-    pub(crate) fn of_request(connection: &'a mut Connection, head: &Head) -> Result<Self, ReadError> {
+    pub(crate) fn of_request(connection: C, head: &Head) -> Result<Self, ReadError> {
         let framing = if head.is_chunked()? {
             Framing::ChunkSize
         } else {
@@ -206,30 +211,31 @@ impl<'a> BodyReader<'a> {
     }
 
     fn step(&mut self) -> Result<Piece, ReadError> {
+        let connection = self.connection.borrow_mut();
         loop {
             match self.framing {
                 Framing::Ended | Framing::Length(0) => return Ok(Piece::End(Headers::default())),
-                Framing::Close => return self.available(u64::MAX).map(Piece::Data),
+                Framing::Close => return available(connection, u64::MAX).map(Piece::Data),
                 Framing::Length(left) => {
-                    let data = self.available(left)?;
+                    let data = available(connection, left)?;
                     self.framing = Framing::Length(left - data.len() as u64);
                     return Ok(Piece::Data(data));
                 }
                 Framing::Chunk(0) => {
-                    let line = self.connection.read_line()?;
+                    let line = connection.read_line()?;
                     if !line.is_empty() {
                         return Err(ReadError::Malformed(format!("{line:?} after a chunk's data")));
                     }
                     self.framing = Framing::ChunkSize;
                 }
                 Framing::Chunk(left) => {
-                    let data = self.available(left)?;
+                    let data = available(connection, left)?;
                     self.framing = Framing::Chunk(left - data.len() as u64);
                     return Ok(Piece::Data(data));
                 }
-                Framing::ChunkSize => match parse_chunk_size(&self.connection.read_line()?)? {
+                Framing::ChunkSize => match parse_chunk_size(&connection.read_line()?)? {
                     0 => {
-                        let trailers = self.trailers()?;
+                        let trailers = trailers(connection)?;
                         self.framing = Framing::Ended;
                         return Ok(Piece::End(trailers));
                     }
@@ -238,24 +244,24 @@ impl<'a> BodyReader<'a> {
             }
         }
     }
+}
 
-    fn available(&mut self, bytes_max: u64) -> Result<Vec<u8>, ReadError> {
-        if self.connection.buffered().is_empty() && self.connection.fill()? == 0 {
-            return Err(ReadError::Closed);
-        }
-        let bytes_max = usize::try_from(bytes_max).unwrap_or(usize::MAX);
-        Ok(self.connection.take(bytes_max.min(self.connection.buffered().len())))
+fn available(connection: &mut Connection, bytes_max: u64) -> Result<Vec<u8>, ReadError> {
+    if connection.buffered().is_empty() && connection.fill()? == 0 {
+        return Err(ReadError::Closed);
     }
+    let bytes_max = usize::try_from(bytes_max).unwrap_or(usize::MAX);
+    Ok(connection.take(bytes_max.min(connection.buffered().len())))
+}
 
-    fn trailers(&mut self) -> Result<Headers, ReadError> {
-        let mut raw = b"trailers\r\n".to_vec();
-        loop {
-            let line = self.connection.read_line()?;
-            raw.extend_from_slice(&line);
-            raw.extend_from_slice(b"\r\n");
-            if line.is_empty() {
-                return Ok(Head::parse(&raw)?.headers);
-            }
+fn trailers(connection: &mut Connection) -> Result<Headers, ReadError> {
+    let mut raw = b"trailers\r\n".to_vec();
+    loop {
+        let line = connection.read_line()?;
+        raw.extend_from_slice(&line);
+        raw.extend_from_slice(b"\r\n");
+        if line.is_empty() {
+            return Ok(Head::parse(&raw)?.headers);
         }
     }
 }

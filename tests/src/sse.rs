@@ -1,9 +1,11 @@
 //! Server-sent events, in the order and at the moment in which they arrive.
 
+use std::borrow::BorrowMut;
+
 use serde_json::Value;
 
 use crate::{
-    connection::ReadError,
+    connection::{Connection, ReadError},
     response::{BodyReader, Piece},
 };
 
@@ -29,8 +31,8 @@ pub enum SseItem {
 
 /// Reads events from a response's body.
 #[derive(Debug)]
-pub struct SseReader<'a> {
-    body: BodyReader<'a>,
+pub struct SseReader<C> {
+    body: BodyReader<C>,
     buffer: Vec<u8>,
 }
 
@@ -72,9 +74,9 @@ impl SseEvent {
 
 // === impl SseReader ===
 
-impl<'a> SseReader<'a> {
+impl<C: BorrowMut<Connection>> SseReader<C> {
     /// Reads from `body`.
-    pub fn new(body: BodyReader<'a>) -> Self {
+    pub fn new(body: BodyReader<C>) -> Self {
         Self { body, buffer: Vec::new() }
     }
 

@@ -340,6 +340,7 @@ fn trailers_shift_nothing() {
         ));
         let response = connection.receive(&Request::chat("mock")).expect("an answer").expect_ok();
         assert_eq!(response.body.complete(), b"{}");
+        assert_eq!((response.trailers.get("x-sum"), response.trailers.get("x-end")), (Some("1"), Some("2")));
     }
     let requests = engine.requests();
     assert_eq!(requests.len(), 3);

@@ -35,11 +35,12 @@ fn gated_engine() -> (RawEngine, Gate) {
 }
 
 /// A stream of which the first event has been read.
-fn open_stream(gateway: &Gateway) -> (Connection, stargate_tests::Head) {
+fn open_stream(gateway: &Gateway) -> SseReader<Connection> {
     let mut connection = gateway.client().connect();
     let head = connection.begin(&Request::chat_stream("mock"));
-    assert_eq!(SseReader::new(connection.body(&head)).next_event().data, "1");
-    (connection, head)
+    let mut stream = SseReader::new(connection.into_body(&head));
+    assert_eq!(stream.next_event().data, "1");
+    stream
 }
 
 #[test]
@@ -130,8 +131,8 @@ fn open_streams_finish_and_nothing_new_begins_once_it_was_told_to_stop() {
         });
         idle.expect_closed();
         gate.open();
-        for (connection, head) in &mut streams {
-            let (events, end) = SseReader::new(connection.body(head)).rest().expect("the rest");
+        for stream in &mut streams {
+            let (events, end) = stream.rest().expect("the rest");
             assert_eq!((events.len(), events[0].data.as_str(), end), (1, "2", SseItem::End));
         }
         assert_eq!(gateway.wait().code(), Some(0), "{signal:?}");
@@ -153,10 +154,9 @@ fn the_grace_limit_cuts_what_does_not_end() {
     let (engine, _never_opened) = gated_engine();
     let mut gateway =
         Gateway::builder().set("timeouts.shutdown_grace_ms", 200).backend("e1", &engine.url()).start();
-    let (mut connection, head) = open_stream(&gateway);
+    let mut stream = open_stream(&gateway);
     gateway.signal(Signal::Term);
-    let rest = SseReader::new(connection.body(&head)).rest();
-    match rest {
+    match stream.rest() {
         Ok((events, SseItem::Cut)) => assert!(events.iter().all(|event| event.name.is_some()), "{events:?}"),
         Ok((events, SseItem::End)) => {
             let last = events.last().expect("an error, as the stream was not complete");

@@ -9,9 +9,6 @@ use stargate_tests::{Engine, Gateway, RawEngine, Request, Then, eventually};
 /// Model names that nobody has configured.
 const RANDOM_MODELS: usize = 10_000;
 
-/// Requests sent before their answers are read.
-const PIPELINED: usize = 100;
-
 fn plain_engine() -> RawEngine {
     RawEngine::start(|exchange| {
         exchange.respond_ok();
@@ -29,14 +26,14 @@ fn series(gateway: &Gateway) -> BTreeSet<String> {
         .collect()
 }
 
-/// Sends many requests over one connection, pipelined.
+/// Sends requests one after the other, over one connection for as long as the gateway keeps it.
 fn send_all(gateway: &Gateway, requests: &[Request], expected_status: u16) {
     let mut connection = gateway.client().connect();
-    for batch in requests.chunks(PIPELINED) {
-        connection.send(batch.iter().flat_map(Request::to_bytes).collect::<Vec<u8>>());
-        for request in batch {
-            let response = connection.receive(request).expect("an answer");
-            assert_eq!(response.status, expected_status, "{response:?}");
+    for request in requests {
+        let response = connection.exchange(request);
+        assert_eq!(response.status, expected_status, "{response:?}");
+        if response.head.headers.has_token("connection", "close") {
+            connection = gateway.client().connect();
         }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{
     mpsc,
 };
 
-use stargate_tests::{DEADLINE, Gateway, RawEngine, Request, Then, eventually};
+use stargate_tests::{DEADLINE, Gateway, Headers, RawEngine, Request, Then, eventually};
 
 /// An engine that answers its first request with `bytes`, reports whether the gateway then drops the
 /// connection, and answers all later requests well.
@@ -118,6 +118,22 @@ fn a_malformed_chunk_is_a_bad_gateway_or_a_cut() {
         assert_eq!(dropped.recv_timeout(DEADLINE), Ok(true), "{chunk:?}: the connection was kept");
         assert_eq!(engine.request_count(), 1, "{chunk:?}: sent again");
         gateway.wait_until_idle();
+    }
+}
+
+#[test]
+fn a_malformed_trailer_is_not_passed_on() {
+    for trailer in ["x-a : 1\r\n", "x-a 1\r\n", "x-a: 1\n\r\n", "x-a: 1\r\n folded\r\n", "x-\x00a: 1\r\n"] {
+        let (engine, _dropped) = engine_with_one_bad_answer(&format!(
+            "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{{}}\r\n0\r\n{trailer}\r\n"
+        ));
+        let gateway = Gateway::before(&engine.url());
+        // The client of this harness is strict: it fails on a malformed trailer.
+        let response = gateway.client().send(&Request::chat("mock"));
+        match response.status {
+            200 => assert!(response.body.is_cut() || response.trailers == Headers::default(), "{response:?}"),
+            _ => response.expect_error(502, "upstream_protocol_error"),
+        }
     }
 }
 

@@ -128,7 +128,7 @@ fn stats_of(snapshot: &Value, cluster: &str) -> Value {
         .iter()
         .flat_map(|target| target["clusters"].as_array().expect("clusters"))
         .find(|entry| entry["cluster_id"] == cluster)
-        .unwrap_or_else(|| panic!("no cluster {cluster} in {snapshot}"))["stats"]
+        .unwrap_or_else(|| panic!("no cluster {cluster} in {snapshot}"))["reported"]
         .clone()
 }
 
