@@ -10,7 +10,7 @@ use crate::{
     error::{ErrorCode, Refusal},
     exchange::{Ended, Exchange},
     http::{BodyFraming, Method, RequestHead},
-    proxy::{self, ProxyEnd},
+    proxy::{self, Answered, ProxyEnd},
     receive::{self, ReceiveEnd},
     refuse::refuse,
     relay::{After, ClientTerms, relay},
@@ -29,6 +29,20 @@ enum Route {
     Proxied,
 }
 
+/// What came of a request.
+enum RequestEnd {
+    /// A response is there to be relayed.
+    Answered(Box<Exchange>, Answered, ClientTerms),
+    /// It was answered here, or there is nobody to answer.
+    Over(After),
+}
+
+/// Why a request for an engine has no response.
+enum ProxiedEnd {
+    Refused(Refusal, ClientTerms),
+    ClientLeft,
+}
+
 /// Serves a connection to its end.
 pub(crate) async fn serve(core: Rc<Core>, socket: Socket) {
     let registration = Registration::new(core.clone(), socket.clone());
@@ -45,102 +59,96 @@ pub(crate) async fn serve(core: Rc<Core>, socket: Socket) {
         registration.set_idle(false);
         served += 1;
         let is_last = max_requests > 0 && served >= max_requests;
-        match request(&core, &mut client, is_last).await {
+        // What it takes to get a response is let go before a stream that may last for minutes: hence the box.
+        let end = Box::pin(request(&core, &mut client, is_last)).await;
+        let after = match end {
+            RequestEnd::Answered(exchange, answered, terms) => {
+                relay(&core, &mut client, exchange, answered, terms).await
+            }
+            RequestEnd::Over(after) => after,
+        };
+        match after {
             After::KeepAlive if !core.is_draining() => registration.set_idle(true),
             After::KeepAlive | After::Close | After::Cut => return,
-            After::Linger => {
-                client.linger().await;
-                return;
-            }
+            After::Linger => return client.linger().await,
         }
     }
 }
 
-/// Takes one request through all stages.
-async fn request(core: &Core, client: &mut Client, is_last: bool) -> After {
+/// Takes one request through the stages up to an engine's response.
+async fn request(core: &Core, client: &mut Client, is_last: bool) -> RequestEnd {
     let started = Instant::now();
     let mut head = match receive::head(client, core).await {
         Ok(head) => head,
-        Err(ReceiveEnd::Silent) => return After::Close,
+        Err(ReceiveEnd::Silent) => return RequestEnd::Over(After::Close),
         Err(ReceiveEnd::Refused(refusal)) => {
-            let exchange = Exchange::new(core.new_request_id(), started, "");
-            return refuse(core, client, exchange, refusal, ClientTerms::closing()).await;
+            let exchange = Exchange::new(core.new_request_id(), started, String::new());
+            return RequestEnd::Over(refuse(core, client, exchange, refusal, ClientTerms::closing()).await);
         }
     };
     head.keep_alive &= !is_last;
     let headers = FromHeaders::read(&head, &client.inbound, &core.settings.headers);
     let given_id = headers.as_ref().ok().and_then(|headers| headers.request_id.clone());
-    let mut line = String::with_capacity(64);
-    line.push_str(head.method_text.of_text(&client.inbound));
-    line.push(' ');
-    line.push_str(head.path(&client.inbound));
-    let exchange = Exchange::new(given_id.unwrap_or_else(|| core.new_request_id()), started, &line);
-    // A request whose body was not read leaves the connection in the middle of it.
-    let unread = if head.body == BodyFraming::None { ClientTerms::of(&head) } else { ClientTerms::closing() };
-    let route = match headers.and_then(|headers| Ok((Route::of(&head, &client.inbound)?, headers))) {
-        Ok(route) => route,
-        Err(refusal) => return give_up(core, client, exchange, &head, refusal, unread).await,
+    let id = given_id.unwrap_or_else(|| core.new_request_id());
+    let mut exchange = Exchange::new(id, started, head.line(&client.inbound));
+    let routed = headers.and_then(|headers| Ok((Route::of(&head, &client.inbound)?, headers)));
+    let end = match routed {
+        Ok((Route::Proxied, headers)) => proxied(core, client, &mut exchange, &head, headers).await,
+        Ok((route, headers)) => {
+            return RequestEnd::Over(local(core, client, exchange, &head, &route, &headers).await);
+        }
+        Err(refusal) => {
+            client.consume(head.length);
+            Err(ProxiedEnd::Refused(refusal, ClientTerms::unread(&head)))
+        }
     };
-    match route {
-        (Route::Proxied, headers) => proxied(core, client, exchange, head, headers).await,
-        (route, headers) => local(core, client, exchange, &head, &route, &headers).await,
+    match end {
+        Ok(answered) => RequestEnd::Answered(exchange, answered, ClientTerms::of(&head)),
+        Err(ProxiedEnd::Refused(refusal, terms)) => {
+            RequestEnd::Over(refuse(core, client, exchange, refusal, terms).await)
+        }
+        Err(ProxiedEnd::ClientLeft) => {
+            exchange.end(core, Ended::client_left());
+            RequestEnd::Over(After::Close)
+        }
     }
 }
 
-/// A request for an engine.
+/// A request for an engine, to the response's head. Its bytes are consumed, whatever became of it.
 async fn proxied(
     core: &Core,
     client: &mut Client,
-    mut exchange: Exchange,
-    head: RequestHead,
+    exchange: &mut Exchange,
+    head: &RequestHead,
     headers: FromHeaders,
-) -> After {
-    let terms = ClientTerms::of(&head);
-    let unread = if head.body == BodyFraming::None { terms } else { ClientTerms::closing() };
+) -> Result<Answered, ProxiedEnd> {
     if let Some(model) = &headers.model
         && let Err(refusal) = proxy::check_target(core, headers.routing_key.as_deref(), model)
     {
         exchange.model.clone_from(model);
-        return give_up(core, client, exchange, &head, refusal, unread).await;
+        client.consume(head.length);
+        return Err(ProxiedEnd::Refused(refusal, ClientTerms::unread(head)));
     }
-    let body = match receive::body(client, core, &head).await {
-        Ok(body) => body,
-        Err(ReceiveEnd::Silent) => {
-            exchange.end(core, Ended::client_left());
-            return After::Close;
-        }
-        Err(ReceiveEnd::Refused(refusal)) => {
-            return refuse(core, client, exchange, refusal, ClientTerms::closing()).await;
-        }
+    let body = receive::body(client, core, head).await.map_err(|end| match end {
+        ReceiveEnd::Silent => ProxiedEnd::ClientLeft,
+        ReceiveEnd::Refused(refusal) => ProxiedEnd::Refused(refusal, ClientTerms::closing()),
+    })?;
+    let end = match proxy::derive(core, headers, body.bytes(&client.inbound)) {
+        Ok(derived) => proxy::respond(core, client, exchange, head, &derived, &body).await,
+        Err(refusal) => Err(ProxyEnd::Refused(refusal)),
     };
-    let derived = match proxy::derive(core, headers, body.bytes(&client.inbound)) {
-        Ok(derived) => derived,
-        Err(refusal) => {
-            client.consume(body.inbound_length(head.length));
-            return refuse(core, client, exchange, refusal, terms).await;
-        }
-    };
-    exchange.model.clone_from(&derived.model);
-    exchange.input_tokens = derived.input_tokens;
-    let end = proxy::respond(core, client, &mut exchange, &head, &derived, &body).await;
     client.consume(body.inbound_length(head.length));
-    // The stream may be long; what the request was made of is not needed for it.
-    drop((head, derived, body));
-    match end {
-        Ok(answered) => relay(core, client, exchange, answered, terms).await,
-        Err(ProxyEnd::Refused(refusal)) => refuse(core, client, exchange, refusal, terms).await,
-        Err(ProxyEnd::ClientLeft) => {
-            exchange.end(core, Ended::client_left());
-            After::Close
-        }
-    }
+    end.map_err(|end| match end {
+        ProxyEnd::Refused(refusal) => ProxiedEnd::Refused(refusal, ClientTerms::of(head)),
+        ProxyEnd::ClientLeft => ProxiedEnd::ClientLeft,
+    })
 }
 
 /// A request that is answered here.
 async fn local(
     core: &Core,
     client: &mut Client,
-    exchange: Exchange,
+    exchange: Box<Exchange>,
     head: &RequestHead,
     route: &Route,
     headers: &FromHeaders,
@@ -160,7 +168,10 @@ async fn local(
     };
     let answer = match answer {
         Ok(answer) => answer,
-        Err(refusal) => return give_up(core, client, exchange, head, refusal, terms).await,
+        Err(refusal) => {
+            client.consume(head.length);
+            return refuse(core, client, exchange, refusal, terms).await;
+        }
     };
     client.consume(head.length);
     let id = core.settings.headers.response_request_id.then_some(&exchange.id);
@@ -171,19 +182,6 @@ async fn local(
         Ok(()) => After::Linger,
         Err(_) => After::Close,
     }
-}
-
-/// Refuses a request whose body, if it has one, was not read.
-async fn give_up(
-    core: &Core,
-    client: &mut Client,
-    exchange: Exchange,
-    head: &RequestHead,
-    refusal: Refusal,
-    terms: ClientTerms,
-) -> After {
-    client.consume(head.length);
-    refuse(core, client, exchange, refusal, terms).await
 }
 
 /// The ids that `?model_ids=a,b` asks for; `None` without that parameter.

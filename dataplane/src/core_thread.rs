@@ -55,6 +55,7 @@ pub(crate) struct CoreThread {
 
 impl CoreThread {
     /// Returns when the core listens.
+    #[expect(clippy::disallowed_methods, reason = "waits on the thread that starts the cores")]
     pub(crate) fn start(start: Start) -> Result<Self, StartError> {
         let (drain, drained) = StdUnixStream::pair().map_err(StartError::Thread)?;
         let (started, has_started) = mpsc::sync_channel(1);
@@ -74,7 +75,8 @@ impl CoreThread {
         let _ = self.drain.shutdown(std::net::Shutdown::Both);
     }
 
-    /// Waits for the core's end. Returns how many requests were cut at the end of the grace.
+    /// Waits for the core's end. For the thread that stops the cores. Returns how many requests were cut at the end of the grace.
+    #[expect(clippy::disallowed_methods, reason = "waits on the thread that stops the cores")]
     pub(crate) fn join(self) -> u64 {
         self.thread.join().unwrap_or_default()
     }

@@ -27,7 +27,7 @@ const MAX_LOGGED_LINE_BYTES: usize = 256;
 pub(crate) struct Exchange {
     pub(crate) id: RequestId,
     pub(crate) started: Instant,
-    pub(crate) request_line: Box<str>,
+    pub(crate) request_line: String,
     pub(crate) model: String,
     pub(crate) input_tokens: Tokens,
     pub(crate) target: Option<Arc<TargetName>>,
@@ -50,11 +50,11 @@ pub(crate) struct Ended {
 // === impl Exchange ===
 
 impl Exchange {
-    pub(crate) fn new(id: RequestId, started: Instant, request_line: &str) -> Self {
-        Self {
+    pub(crate) fn new(id: RequestId, started: Instant, request_line: String) -> Box<Self> {
+        Box::new(Self {
             id,
             started,
-            request_line: cut(request_line, MAX_LOGGED_LINE_BYTES).into(),
+            request_line,
             model: String::new(),
             input_tokens: Tokens(0),
             target: None,
@@ -63,7 +63,7 @@ impl Exchange {
             rank: 0,
             routing: Duration::ZERO,
             first_byte: None,
-        }
+        })
     }
 
     /// Records the end of one attempt.
@@ -92,7 +92,7 @@ impl Exchange {
             };
             Box::new(Failure {
                 request_id: self.id.as_str().into(),
-                request_line: self.request_line,
+                request_line: cut(&self.request_line, MAX_LOGGED_LINE_BYTES).into(),
                 model: cut(&self.model, MAX_LOGGED_MODEL_BYTES).into(),
                 status,
                 code,

@@ -1,11 +1,19 @@
-//! Waiting for one thing while two others may end the wait: the client leaves, or time runs out.
+//! Waiting for one thing while others may end the wait: the client leaves, time runs out, something else
+//! comes first.
+//!
+//! These are plain futures, not `async fn`: those keep what they wait for twice, once as an argument and once
+//! pinned, and a stream's memory is the size of what it waits in.
 
 use std::{
-    future::{Future, poll_fn},
-    pin::pin,
-    task::Poll,
+    future::Future,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
+    task::{Context, Poll},
     time::Duration,
 };
+
+use monoio::time::Sleep;
+use pin_project_lite::pin_project;
 
 use crate::client_watch::ClientWatch;
 
@@ -20,26 +28,6 @@ pub(crate) enum Raced<T> {
     TimedOut,
 }
 
-/// Waits for `operation`. It must be safe to drop.
-pub(crate) async fn race<T>(
-    operation: impl Future<Output = T>,
-    client: &mut ClientWatch,
-    limit: Duration,
-) -> Raced<T> {
-    let mut operation = pin!(operation);
-    let mut timer = pin!(monoio::time::sleep(limit));
-    poll_fn(|cx| {
-        if let Poll::Ready(output) = operation.as_mut().poll(cx) {
-            return Poll::Ready(Raced::Done(output));
-        }
-        if client.poll_left(cx).is_ready() {
-            return Poll::Ready(Raced::ClientLeft);
-        }
-        timer.as_mut().poll(cx).map(|()| Raced::TimedOut)
-    })
-    .await
-}
-
 /// Which of two ended first.
 #[derive(Debug)]
 pub(crate) enum First<L, R> {
@@ -47,34 +35,97 @@ pub(crate) enum First<L, R> {
     Right(R),
 }
 
+pin_project! {
+    /// See [`race`].
+    pub(crate) struct Race<'a, F> {
+        #[pin]
+        operation: F,
+        client: &'a mut ClientWatch,
+        #[pin]
+        timer: Sleep,
+    }
+}
+
+pin_project! {
+    /// See [`first`].
+    pub(crate) struct FirstOf<L, R> {
+        #[pin]
+        left: L,
+        #[pin]
+        right: R,
+    }
+}
+
+pin_project! {
+    /// See [`contain_panic`].
+    pub(crate) struct ContainPanic<F> {
+        #[pin]
+        task: F,
+    }
+}
+
+/// Waits for `operation`, which must be safe to drop.
+pub(crate) fn race<F: Future>(operation: F, client: &mut ClientWatch, limit: Duration) -> Race<'_, F> {
+    Race { operation, client, timer: monoio::time::sleep(limit) }
+}
+
 /// Waits for either; both must be safe to drop. `left` is preferred when both are ready.
-pub(crate) async fn first<L, R>(
-    left: impl Future<Output = L>,
-    right: impl Future<Output = R>,
-) -> First<L, R> {
-    let (mut left, mut right) = (pin!(left), pin!(right));
-    poll_fn(|cx| match left.as_mut().poll(cx) {
-        Poll::Ready(output) => Poll::Ready(First::Left(output)),
-        Poll::Pending => right.as_mut().poll(cx).map(First::Right),
-    })
-    .await
+pub(crate) fn first<L: Future, R: Future>(left: L, right: R) -> FirstOf<L, R> {
+    FirstOf { left, right }
 }
 
 /// Waits for `operation` with nobody to leave; `None` when the limit has passed. It must be safe to drop.
-pub(crate) async fn within<T>(limit: Duration, operation: impl Future<Output = T>) -> Option<T> {
+pub(crate) async fn within<F: Future>(limit: Duration, operation: F) -> Option<F::Output> {
     monoio::time::timeout(limit, operation).await.ok()
 }
 
 /// Runs `task` so that a panic in it ends only it. `None` when it panicked.
-pub(crate) async fn contain_panic<T>(task: impl Future<Output = T>) -> Option<T> {
-    let mut task = pin!(task);
-    poll_fn(|cx| {
+pub(crate) fn contain_panic<F: Future>(task: F) -> ContainPanic<F> {
+    ContainPanic { task }
+}
+
+// === impl Race ===
+
+impl<F: Future> Future for Race<'_, F> {
+    type Output = Raced<F::Output>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        if let Poll::Ready(output) = this.operation.poll(cx) {
+            return Poll::Ready(Raced::Done(output));
+        }
+        if this.client.poll_left(cx).is_ready() {
+            return Poll::Ready(Raced::ClientLeft);
+        }
+        this.timer.poll(cx).map(|()| Raced::TimedOut)
+    }
+}
+
+// === impl FirstOf ===
+
+impl<L: Future, R: Future> Future for FirstOf<L, R> {
+    type Output = First<L::Output, R::Output>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = self.project();
+        match this.left.poll(cx) {
+            Poll::Ready(output) => Poll::Ready(First::Left(output)),
+            Poll::Pending => this.right.poll(cx).map(First::Right),
+        }
+    }
+}
+
+// === impl ContainPanic ===
+
+impl<F: Future> Future for ContainPanic<F> {
+    type Output = Option<F::Output>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let task = self.project().task;
         // What the task shared with the rest of its core are cells whose guards end with the unwinding.
-        let polled = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| task.as_mut().poll(cx)));
-        match polled {
+        match catch_unwind(AssertUnwindSafe(|| task.poll(cx))) {
             Ok(poll) => poll.map(Some),
             Err(_) => Poll::Ready(None),
         }
-    })
-    .await
+    }
 }

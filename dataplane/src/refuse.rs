@@ -6,7 +6,7 @@ use crate::{
     core::Core,
     error::Refusal,
     exchange::{Ended, Exchange},
-    http::{RequestHead, Version},
+    http::{BodyFraming, Method, RequestHead, Version},
     relay::{After, ClientTerms},
 };
 
@@ -14,7 +14,7 @@ use crate::{
 pub(crate) async fn refuse(
     core: &Core,
     client: &mut Client,
-    exchange: Exchange,
+    exchange: Box<Exchange>,
     refusal: Refusal,
     terms: ClientTerms,
 ) -> After {
@@ -35,11 +35,12 @@ pub(crate) async fn refuse(
 impl ClientTerms {
     /// Of a request whose head was read.
     pub(crate) fn of(head: &RequestHead) -> Self {
-        Self {
-            version: head.version,
-            keep_alive: head.keep_alive,
-            with_body: head.method != crate::http::Method::Head,
-        }
+        Self { version: head.version, keep_alive: head.keep_alive, with_body: head.method != Method::Head }
+    }
+
+    /// Of a request whose body, if it has one, was not read.
+    pub(crate) fn unread(head: &RequestHead) -> Self {
+        if head.body == BodyFraming::None { Self::of(head) } else { Self::closing() }
     }
 
     /// Of a request that was not read to its end, so that nothing can follow it.

@@ -67,7 +67,7 @@ struct Progress {
 pub(crate) async fn relay(
     core: &Core,
     client: &mut Client,
-    mut exchange: Exchange,
+    mut exchange: Box<Exchange>,
     answered: Answered,
     terms: ClientTerms,
 ) -> After {

@@ -219,6 +219,16 @@ impl RequestHead {
         target.split_once('?').map_or(target, |(path, _)| path)
     }
 
+    /// Method and path, for log lines: a query may hold secrets.
+    pub(crate) fn line(&self, bytes: &[u8]) -> String {
+        let (method, path) = (self.method_text.of_text(bytes), self.path(bytes));
+        let mut line = String::with_capacity(method.len() + 1 + path.len());
+        line.push_str(method);
+        line.push(' ');
+        line.push_str(path);
+        line
+    }
+
     /// The query, without the question mark; empty when there is none.
     pub(crate) fn query<'a>(&self, bytes: &'a [u8]) -> &'a str {
         self.target.of_text(bytes).split_once('?').map_or("", |(_, query)| query)
