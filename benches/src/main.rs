@@ -3,11 +3,16 @@
 //! `mock-engine` stands in for a real inference engine, `load` drives any HTTP endpoint and accounts for
 //! what it costs, `compare` runs both around several proxies in alternating rounds.
 
+mod compare;
 mod http;
 mod load;
 mod mock_engine;
 mod net;
 mod procfs;
+mod relay;
+mod run_pinned;
+
+use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
@@ -28,12 +33,28 @@ enum Command {
     MockEngine(Box<mock_engine::Args>),
     /// Drives an endpoint with requests, verifies every answer and accounts for what it cost.
     Load(Box<load::Args>),
+    /// Compares the gateway with a direct connection, a bare relay and `HAProxy`, in alternating rounds.
+    Compare(Box<compare::Args>),
+    /// Passes bytes between clients and upstreams: the least that any proxy must cost.
+    Relay(relay::Args),
+    /// Runs a command on one CPU; it dies with whoever started it.
+    RunPinned(run_pinned::Args),
 }
 
-fn main() -> anyhow::Result<()> {
+fn main() -> ExitCode {
     let cli = Cli::parse();
-    match cli.command {
+    let outcome = match cli.command {
         Command::MockEngine(args) => mock_engine::run(*args, cli.driver),
         Command::Load(args) => load::run(*args, cli.driver),
+        Command::Compare(args) => compare::run(&args, cli.driver),
+        Command::Relay(args) => relay::run(args, cli.driver),
+        Command::RunPinned(args) => run_pinned::run(&args),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("stargate-bench: {error:#}");
+            ExitCode::FAILURE
+        }
     }
 }

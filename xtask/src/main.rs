@@ -1,2 +1,34 @@
-//! Placeholder
-fn main() {}
+//! `cargo xtask …`: what people and CI do with this workspace, as one program instead of scripts.
+
+mod cargo_deny;
+mod children;
+mod ci;
+mod demo;
+mod python;
+mod step;
+mod workspace;
+
+use clap::{Parser, Subcommand};
+
+/// Tasks of this workspace.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask")]
+struct Arguments {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Starts three mock engines and a gateway, shows who serves what, and leaves them running.
+    Demo(demo::Options),
+    /// Checks everything that must hold: formatting, lints, tests, licences.
+    Ci,
+}
+
+fn main() -> anyhow::Result<()> {
+    match Arguments::parse().task {
+        Task::Demo(options) => demo::run(&options),
+        Task::Ci => ci::run(),
+    }
+}

@@ -127,7 +127,7 @@ async fn open_loop(
     dispatcher.run(rate, arrivals, &mut rng, time, true).await.context("timer")?;
     let elapsed = opening.at.elapsed();
     let costs = costs_since(&opening, session)?;
-    dispatcher.close();
+    dispatcher.close().await;
     // Answers under way count, however late: dropping them would flatter the tail.
     join(connections).await;
     let open = Open {

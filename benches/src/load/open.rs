@@ -19,6 +19,12 @@ use crate::net::timer::PreciseTimer;
 /// Requests that wait for a connection; beyond, they count as not sent at once.
 const BACKLOG_MAX: usize = 1_000_000;
 
+/// After the last one became due, those that wait get this long to find a connection.
+const BACKLOG_DRAIN: Duration = Duration::from_secs(1);
+
+/// How often the backlog is looked at meanwhile.
+const BACKLOG_POLL: Duration = Duration::from_millis(2);
+
 /// A request sent later than this after its time was late.
 const LATE: Duration = Duration::from_millis(1);
 
@@ -89,8 +95,12 @@ impl Dispatcher {
         }
     }
 
-    /// No more requests become due; what nobody took by now is not sent.
-    pub(crate) fn close(&self) {
+    /// No more requests become due; what nobody took within a second from now is not sent.
+    pub(crate) async fn close(&self) {
+        let last = Instant::now();
+        while !self.due.borrow().is_empty() && last.elapsed() < BACKLOG_DRAIN {
+            monoio::time::sleep(BACKLOG_POLL).await;
+        }
         self.closed.set(true);
         let left = self.due.take().iter().filter(|due| due.counted).count();
         self.unsent.set(self.unsent.get() + left as u64);

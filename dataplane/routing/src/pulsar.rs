@@ -132,8 +132,8 @@ impl RendezvousWeight {
 impl Draw {
     const STEP: f64 = 1.0 / (1_u64 << 52) as f64;
 
-    /// Far above the rounding of the three operations that it covers for, and too small to let more than
-    /// one draw in 2^40 through.
+    /// Far above the rounding of the operations that it covers for, and so small that next to no logarithm is
+    /// taken in vain.
     const MARGIN: f64 = 1.0 + 1.0 / (1_u64 << 40) as f64;
 
     fn new(key_hash: u64, id_hash: u64) -> Self {

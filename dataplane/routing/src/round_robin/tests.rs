@@ -1,4 +1,7 @@
-use std::{sync::Arc, thread};
+use std::{
+    sync::{Arc, Barrier},
+    thread,
+};
 
 use super::*;
 use crate::{
@@ -32,18 +35,20 @@ fn turns_go_on_in_the_next_snapshot() {
 }
 
 #[test]
-fn turns_are_even_over_all_cores_together() {
-    const CORES: usize = 4;
-    const DECISIONS: usize = 10_000;
-    let target = target(Algorithm::RoundRobin, idle(8));
-    let counts = thread::scope(|scope| {
-        let cores: Vec<_> =
-            (0..CORES).map(|_| scope.spawn(|| turns(&target, &Exclusions::default(), DECISIONS))).collect();
-        let mut counts = [0; 8];
-        for core in cores {
-            core.join().unwrap().into_iter().for_each(|cluster| counts[cluster] += 1);
+fn cores_never_take_the_same_turn() {
+    const CORES: u64 = 4;
+    const TURNS: u64 = 500_000;
+    let cursor = RoundRobinCursor::default();
+    let start = Barrier::new(CORES as usize);
+    thread::scope(|scope| {
+        for _ in 0..CORES {
+            scope.spawn(|| {
+                start.wait();
+                for _ in 0..TURNS {
+                    cursor.next();
+                }
+            });
         }
-        counts
     });
-    assert_eq!(counts, [CORES * DECISIONS / 8; 8]);
+    assert_eq!(cursor.next(), CORES * TURNS);
 }

@@ -1,0 +1,367 @@
+//! Who serves a request: spread, live stats, affinity, scopes, clusters (FIELD 24, 25; ROUTING).
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use serde_json::{Value, json};
+use stargate_tests::{Engine, Gateway, GatewayBuilder, RawEngine, Request, Signal, Then, eventually};
+
+/// Lease of a backend that a test registers: longer than any test.
+const LEASE_MS: u64 = 600_000;
+
+fn plain_engine() -> RawEngine {
+    RawEngine::start(|exchange| {
+        exchange.respond_ok();
+        Then::KeepOpen
+    })
+}
+
+/// Who serves one more request.
+fn served_by(gateway: &Gateway, request: &Request) -> String {
+    gateway.client().send(request).expect_ok().served_by().to_owned()
+}
+
+/// Waits until a number of requests in a row are all served by `backend`.
+#[track_caller]
+fn expect_all_served_by(gateway: &Gateway, backend: &str) {
+    eventually(&format!("all goes to {backend}"), || {
+        (0..10).all(|_| served_by(gateway, &Request::chat("mock")) == backend)
+    });
+    for _ in 0..20 {
+        assert_eq!(served_by(gateway, &Request::chat("mock")), backend);
+    }
+}
+
+#[test]
+fn a_burst_spreads_over_idle_backends() {
+    for cores in [1, 2] {
+        // Silent until the gateway closes: each backend keeps what it gets.
+        let engines: Vec<_> = (0..8)
+            .map(|_| {
+                RawEngine::start(|exchange| {
+                    exchange.closed_by_gateway();
+                    Then::Close
+                })
+            })
+            .collect();
+        let mut builder = Gateway::builder()
+            .cores(cores)
+            .set("routing.algorithm", "\"power-of-n\"")
+            .set("routing.sample_count", 8)
+            .set("routing.comparator", "\"num-requests-queued\"");
+        for (number, engine) in engines.iter().enumerate() {
+            builder = builder.backend(&format!("e{number}"), &engine.url());
+        }
+        let gateway = builder.start();
+        let mut clients: Vec<_> = engines.iter().map(|_| gateway.client().connect()).collect();
+        for client in &mut clients {
+            client.send(Request::chat("mock").to_bytes());
+        }
+        let total = || engines.iter().map(RawEngine::request_count).sum::<usize>();
+        eventually("all are with an engine", || total() == engines.len());
+        let counts: Vec<usize> = engines.iter().map(RawEngine::request_count).collect();
+        assert_eq!(counts, [1; 8], "on {cores} cores");
+        drop(clients);
+        gateway.wait_until_idle();
+    }
+}
+
+#[test]
+fn live_stats_steer_requests() {
+    let (a, b) = (plain_engine(), plain_engine());
+    let gateway = Gateway::builder().start();
+    gateway.register("a", &a.url());
+    gateway.register("b", &b.url());
+    let free = json!({
+        "last_mean_input_tps": 1000.0, "max_engine_concurrency": 8, "num_running_queries": 0, "queued_input_size": 0
+    });
+    let busy = json!({
+        "last_mean_input_tps": 1000.0, "max_engine_concurrency": 8, "num_running_queries": 50,
+        "queued_input_size": 500_000, "queue_size": 42
+    });
+    for (stats_of_a, stats_of_b, expected) in [(&free, &busy, "a"), (&busy, &free, "b"), (&free, &busy, "a")]
+    {
+        assert_eq!(gateway.post_stats("a", stats_of_a).status, 204);
+        assert_eq!(gateway.post_stats("b", stats_of_b).status, 204);
+        expect_all_served_by(&gateway, expected);
+    }
+}
+
+/// The whole way: an engine that is busy says so itself, and the gateway goes elsewhere.
+#[test]
+fn engines_that_push_their_stats_are_routed_by_them() {
+    let gateway = Gateway::builder().start();
+    let engine = |id| {
+        Engine::builder(id)
+            .flag("concurrency", 2)
+            .flag("prefill-tps", 50_000)
+            .flag("stats-interval-ms", 50)
+            .register_with(&gateway)
+            .start()
+    };
+    let (busy, free) = (engine("busy"), engine("free"));
+    gateway.wait_until_routable("busy");
+    gateway.wait_until_routable("free");
+    // Work that the gateway has not sent, and so can know of only by the engine's report.
+    busy.fault(&json!({ "kind": "hang_before_headers" }));
+    let mut strangers: Vec<_> = (0..8).map(|_| busy.client().connect()).collect();
+    let long = json!({ "model": "mock", "messages": [{ "role": "user", "content": "x ".repeat(100_000) }] });
+    for stranger in &mut strangers {
+        stranger.send(Request::post("/v1/chat/completions", &long).to_bytes());
+    }
+    // Requests that the gateway sends to the busy one would hang: seen by its report, none is.
+    eventually("the busy one's report arrives", || {
+        let stats = stats_of(&gateway.snapshot(), "busy");
+        stats["num_running_queries"].as_f64().is_some_and(|running| running >= 2.0)
+    });
+    for _ in 0..10 {
+        assert_eq!(served_by(&gateway, &Request::chat("mock")), "free");
+    }
+    drop(strangers);
+    drop(free);
+}
+
+/// The stats of a cluster in the snapshot.
+fn stats_of(snapshot: &Value, cluster: &str) -> Value {
+    snapshot["targets"]
+        .as_array()
+        .expect("targets")
+        .iter()
+        .flat_map(|target| target["clusters"].as_array().expect("clusters"))
+        .find(|entry| entry["cluster_id"] == cluster)
+        .unwrap_or_else(|| panic!("no cluster {cluster} in {snapshot}"))["stats"]
+        .clone()
+}
+
+#[test]
+fn reports_and_health_checks_do_not_reset_what_is_in_flight() {
+    let engine = RawEngine::start(|exchange| {
+        exchange.closed_by_gateway();
+        Then::Close
+    });
+    let gateway = Gateway::builder().set("health.interval_ms", 20).start();
+    gateway.register("e1", &engine.url());
+    let mut client = gateway.client().connect();
+    client.send(Request::chat("mock").header("x-input-tokens", 1000).to_bytes());
+    engine.wait_for_requests(1);
+    let in_flight = gateway.in_flight();
+    assert_eq!(in_flight, 1 + 1 + 1000, "running, queued and its tokens");
+    let version = |gateway: &Gateway| gateway.snapshot()["version"].as_u64().expect("a version");
+    for _ in 0..3 {
+        let before = version(&gateway);
+        let stats = json!({ "last_mean_input_tps": 1000.0 + before as f64, "num_running_queries": 0 });
+        assert_eq!(gateway.post_stats("e1", &stats).status, 204);
+        eventually("a new snapshot", || version(&gateway) > before);
+        assert_eq!(gateway.in_flight(), in_flight);
+    }
+    drop(client);
+    gateway.wait_until_idle();
+}
+
+#[test]
+fn round_robin_takes_turns() {
+    let engines: Vec<_> = (0..3).map(|_| plain_engine()).collect();
+    let mut builder = Gateway::builder().cores(1).set("routing.algorithm", "\"round-robin\"");
+    for (number, engine) in engines.iter().enumerate() {
+        builder = builder.backend(&format!("e{number}"), &engine.url());
+    }
+    let gateway = builder.start();
+    let turns: Vec<String> = (0..9).map(|_| served_by(&gateway, &Request::chat("mock"))).collect();
+    let round: BTreeSet<&String> = turns[..3].iter().collect();
+    assert_eq!(round.len(), 3, "{turns:?}");
+    assert_eq!(turns[..3], turns[3..6], "{turns:?}");
+    assert_eq!(turns[..3], turns[6..], "{turns:?}");
+}
+
+#[test]
+fn random_reaches_everyone() {
+    let engines: Vec<_> = (0..3).map(|_| plain_engine()).collect();
+    let mut builder = Gateway::builder().set("routing.algorithm", "\"random\"");
+    for (number, engine) in engines.iter().enumerate() {
+        builder = builder.backend(&format!("e{number}"), &engine.url());
+    }
+    let gateway = builder.start();
+    // The chance that 100 choices among 3 leave one out is below 1e-17.
+    let served: BTreeSet<String> = (0..100).map(|_| served_by(&gateway, &Request::chat("mock"))).collect();
+    assert_eq!(served.len(), 3, "{served:?}");
+}
+
+/// A gateway that routes by Pulsar over backends of equal, known throughput.
+fn pulsar_gateway(engines: &[(&str, &RawEngine)]) -> Gateway {
+    let gateway = pulsar_builder().start();
+    for (id, engine) in engines {
+        gateway.register_with(
+            id,
+            &json!({
+                "url": engine.url(), "lease_ms": LEASE_MS,
+                "models": { "mock": { "stats": { "last_mean_input_tps": 1000.0, "max_input_tps": 1000.0 } } }
+            }),
+        );
+    }
+    gateway
+}
+
+fn pulsar_builder() -> GatewayBuilder {
+    Gateway::builder().set("routing.algorithm", "\"pulsar\"")
+}
+
+fn placement(gateway: &Gateway, keys: usize) -> BTreeMap<usize, String> {
+    (0..keys)
+        .map(|key| {
+            (
+                key,
+                served_by(
+                    gateway,
+                    &Request::chat("mock").header("x-cache-affinity-key", format!("key-{key}")),
+                ),
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn an_affinity_key_stays_where_it_is_and_keys_spread() {
+    let (a, b, c) = (plain_engine(), plain_engine(), plain_engine());
+    let gateway = pulsar_gateway(&[("a", &a), ("b", &b), ("c", &c)]);
+    let first = placement(&gateway, 90);
+    assert_eq!(placement(&gateway, 90), first);
+    let mut shares: HashMap<&str, usize> = HashMap::new();
+    for backend in first.values() {
+        *shares.entry(backend).or_default() += 1;
+    }
+    // A fair share is 30; a hash of 90 keys that leaves one with less than 10 is broken.
+    assert!(shares.len() == 3 && shares.values().all(|share| *share >= 10), "{shares:?}");
+
+    assert!((200..300).contains(&gateway.delete_backend("c").status));
+    gateway.wait_until_not_routable("c");
+    let after = placement(&gateway, 90);
+    for (key, backend) in &first {
+        if backend == "c" {
+            assert_ne!(after[key], "c");
+        } else {
+            assert_eq!(&after[key], backend, "key {key} moved for no reason");
+        }
+    }
+}
+
+#[test]
+fn another_gateway_places_keys_alike() {
+    let (a, b, c) = (plain_engine(), plain_engine(), plain_engine());
+    let engines = [("a", &a), ("b", &b), ("c", &c)];
+    let one = pulsar_gateway(&engines);
+    let other = pulsar_gateway(&[engines[2], engines[0], engines[1]]);
+    assert_eq!(placement(&one, 60), placement(&other, 60));
+}
+
+#[test]
+fn leading_messages_stand_in_for_a_key_where_that_is_chosen() {
+    let (a, b, c) = (plain_engine(), plain_engine(), plain_engine());
+    let engines = [("a", &a), ("b", &b), ("c", &c)];
+    let mut builder = Gateway::builder();
+    for (id, engine) in engines {
+        builder = builder.toml(&format!(
+            "[[backends]]\nid = {id:?}\nurl = {:?}\nmodels = [\"mock\"]\nlast_mean_input_tps = 1000.0\nmax_input_tps = 1000.0",
+            engine.url()
+        ));
+    }
+    let gateway = builder
+        .toml("[routing.models.mock]\nalgorithm = \"pulsar\"\naffinity_from_leading_messages = 2")
+        .start_without_waiting();
+    for (id, _) in engines {
+        gateway.wait_until_routable(id);
+    }
+    let conversation = |system: &str, turns: usize| {
+        let mut messages = vec![json!({ "role": "system", "content": system })];
+        for turn in 0..turns {
+            let content = if turn == 0 { format!("I am {system}") } else { format!("turn {turn}") };
+            messages.push(json!({ "role": "user", "content": content }));
+        }
+        Request::post("/v1/chat/completions", &json!({ "model": "mock", "messages": messages }))
+    };
+    let mut used = BTreeSet::new();
+    for user in 0..20 {
+        let system = format!("user-{user}");
+        let first = served_by(&gateway, &conversation(&system, 1));
+        for turns in 2..5 {
+            assert_eq!(served_by(&gateway, &conversation(&system, turns)), first, "{system} moved");
+        }
+        used.insert(first);
+    }
+    assert_eq!(used.len(), 3, "{used:?}");
+}
+
+#[test]
+fn a_scope_is_served_by_its_own_backends_only() {
+    let (open, team) = (plain_engine(), plain_engine());
+    let gateway = Gateway::builder().start();
+    gateway.register("open", &open.url());
+    gateway.register_with(
+        "team",
+        &json!({ "url": team.url(), "routing_key": "team-a", "lease_ms": LEASE_MS, "models": { "mock": {} } }),
+    );
+    for _ in 0..6 {
+        assert_eq!(served_by(&gateway, &Request::chat("mock")), "open");
+        assert_eq!(served_by(&gateway, &Request::chat("mock").header("x-routing-key", "team-a")), "team");
+    }
+    let stranger = Request::chat("mock").header("x-routing-key", "team-b");
+    gateway.client().send(&stranger).expect_error(404, "no_eligible_candidates");
+}
+
+#[test]
+fn models_are_told_apart_exactly() {
+    let (a, b) = (plain_engine(), plain_engine());
+    let gateway = Gateway::builder()
+        .backend_for("a", &a.url(), &["llama-3", "shared/model:v1"])
+        .backend_for("b", &b.url(), &["llama-3-instruct", "shared/model:v1"])
+        .start();
+    for _ in 0..4 {
+        assert_eq!(served_by(&gateway, &Request::chat("llama-3")), "a");
+        assert_eq!(served_by(&gateway, &Request::chat("llama-3-instruct")), "b");
+    }
+    let both: BTreeSet<String> =
+        (0..40).map(|_| served_by(&gateway, &Request::chat("shared/model:v1"))).collect();
+    assert_eq!(both.len(), 2);
+    for unknown in ["Llama-3", "llama-3 ", "llama", "shared/model"] {
+        gateway.client().send(&Request::chat(unknown)).expect_error(404, "no_eligible_candidates");
+    }
+}
+
+#[test]
+fn backends_of_a_cluster_take_turns_under_its_name() {
+    let (a, b) = (plain_engine(), plain_engine());
+    let gateway = Gateway::builder().cores(1).start();
+    for (id, engine) in [("a", &a), ("b", &b)] {
+        gateway.register_with(
+            id,
+            &json!({ "url": engine.url(), "cluster_id": "rack-1", "lease_ms": LEASE_MS, "models": { "mock": {} } }),
+        );
+    }
+    let mut turns = Vec::new();
+    for _ in 0..6 {
+        let response = gateway.client().send(&Request::chat("mock")).expect_ok();
+        assert_eq!(response.header("x-stargate-cluster-id"), Some("rack-1"));
+        turns.push(response.served_by().to_owned());
+    }
+    assert_ne!(turns[0], turns[1], "{turns:?}");
+    assert_eq!(turns[..2], turns[2..4], "{turns:?}");
+    assert_eq!(turns[..2], turns[4..], "{turns:?}");
+}
+
+/// FIELD 6: one that hangs leaves rotation, the others go on, and it comes back.
+#[test]
+fn a_frozen_engine_leaves_rotation_and_comes_back() {
+    let (frozen, well) = (Engine::start("frozen"), Engine::start("well"));
+    let gateway = Gateway::builder()
+        .set("health.timeout_ms", 200)
+        .set("routing.algorithm", "\"round-robin\"")
+        .backend("frozen", &frozen.url())
+        .backend("well", &well.url())
+        .start();
+    frozen.signal(Signal::Stop);
+    gateway.wait_until_not_routable("frozen");
+    for _ in 0..6 {
+        assert_eq!(served_by(&gateway, &Request::chat("mock")), "well");
+    }
+    frozen.signal(Signal::Continue);
+    gateway.wait_until_routable("frozen");
+    eventually("it serves again", || served_by(&gateway, &Request::chat("mock")) == "frozen");
+}

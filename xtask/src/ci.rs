@@ -1,0 +1,44 @@
+//! `cargo xtask ci`: everything that must hold before a change lands, on a bare machine with rustup.
+
+use std::process::Command;
+
+use anyhow::Result;
+
+use crate::{
+    cargo_deny, python,
+    step::Steps,
+    workspace::{self, apt_install, cargo, output},
+};
+
+/// Runs all checks, up to the first that fails.
+pub(crate) fn run() -> Result<()> {
+    let mut steps = Steps::default();
+    steps.run("set up", set_up)?;
+    steps.run("formatting", || workspace::run(cargo().args(["fmt", "--all", "--check"])))?;
+    steps.run("lints", || {
+        workspace::run(cargo().args([
+            "clippy",
+            "--locked",
+            "--workspace",
+            "--all-targets",
+            "--",
+            "-D",
+            "warnings",
+        ]))
+    })?;
+    steps.run("tests", || {
+        workspace::run(cargo().args(["test", "--locked", "--workspace", "--no-fail-fast"]))
+    })?;
+    steps.run("dependencies", cargo_deny::check)?;
+    steps.print_summary();
+    Ok(())
+}
+
+/// Installs what a fresh machine lacks.
+fn set_up() -> Result<()> {
+    // Crates with a build script, and every link, need a C toolchain's linker.
+    if output(Command::new("cc").arg("--version")).is_none() {
+        apt_install(&["gcc", "libc6-dev"])?;
+    }
+    python::prepare_test_environment()
+}
