@@ -164,13 +164,13 @@ fn unknown_throughput_is_assumed_to_be_the_best_known_one() {
     assert_eq!(tps(&snapshot, "b"), TokensPerSecond(ASSUMED_INPUT_TPS));
 
     let uid = fixture.registry.get(&BackendId::new("a").unwrap()).unwrap().uid;
-    let sample = Sample { input: Tokens(500), first_byte: Duration::from_millis(1000) };
+    let sample = Sample { input: Tokens(512), first_byte: Duration::from_millis(1000) };
     for _ in 0..8 {
         fixture.registry.measured(uid, "m", sample);
     }
     let snapshot = fixture.publish();
-    assert_eq!(tps(&snapshot, "a"), TokensPerSecond(500.0));
-    assert_eq!(tps(&snapshot, "b"), TokensPerSecond(500.0), "it must go on being tried");
+    assert_eq!(tps(&snapshot, "a"), TokensPerSecond(512.0));
+    assert_eq!(tps(&snapshot, "b"), TokensPerSecond(512.0), "it must go on being tried");
     fixture.report("b", &json!({ "last_mean_input_tps": 20 }));
     assert_eq!(tps(&fixture.publish(), "b"), TokensPerSecond(20.0));
 }

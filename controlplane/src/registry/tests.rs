@@ -231,13 +231,13 @@ fn checks_move_health_and_address_and_late_ones_are_ignored() {
 fn throughput_is_learned_only_where_none_is_reported() {
     let (mut registry, now) = (registry(""), Instant::now());
     let uid = registry.register(&id("a"), simple(), None, now).unwrap().uid;
-    let sample = Sample { input: stargate_routing::Tokens(1000), first_byte: Duration::from_millis(500) };
+    let sample = Sample { input: stargate_routing::Tokens(2048), first_byte: Duration::from_millis(1000) };
     assert_eq!(model(&registry, "a").input_tps(), None);
     for _ in 0..8 {
         registry.measured(uid, "m", sample);
         registry.measured(uid, "unknown", sample);
     }
-    assert_eq!(model(&registry, "a").input_tps(), Some(2000.0));
+    assert_eq!(model(&registry, "a").input_tps(), Some(2048.0));
     registry.report(&id("a"), stats(&json!({ "last_mean_input_tps": 70 })), now).unwrap();
     assert_eq!(model(&registry, "a").input_tps(), Some(70.0));
 }

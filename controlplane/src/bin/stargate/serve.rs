@@ -50,7 +50,9 @@ async fn run(plane: Arc<ControlPlane>, cpus: Vec<usize>) -> Result<()> {
     let settings = config.settings(cpus);
     let driver = config.server.driver;
 
-    let data_plane = stargate_dataplane::start(settings, plane.snapshot().clone())?;
+    let data_plane = stargate_dataplane::start(settings, plane.snapshot().clone())
+        // Its message holds its source already.
+        .map_err(|error| anyhow!("{error}"))?;
     let addresses = data_plane.addresses().to_vec();
     let cores = data_plane.level_reader();
     let levels = cores.read();
