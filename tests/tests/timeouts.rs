@@ -73,8 +73,11 @@ fn a_head_in_time_on_a_connection_kept_alive_is_served() {
 #[test]
 fn an_idle_connection_is_closed_without_a_word() {
     let engine = plain_engine();
-    let gateway =
-        Gateway::builder().set("timeouts.keep_alive_ms", SHORT_MS).backend("e1", &engine.url()).start();
+    let gateway = Gateway::builder()
+        .set("timeouts.keep_alive_ms", SHORT_MS)
+        .set("timeouts.header_ms", SHORT_MS)
+        .backend("e1", &engine.url())
+        .start();
     let mut unused = gateway.client().connect();
     unused.expect_closed();
     let mut used = gateway.client().connect();
