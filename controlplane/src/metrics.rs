@@ -64,6 +64,7 @@ pub(crate) struct Metrics {
     observations_dropped: Total,
     accept_paused: Total,
     panics: Total,
+    log_lines_dropped: Total,
 }
 
 /// What gauges are read off.
@@ -74,6 +75,8 @@ pub(crate) struct Gauges<'a> {
     pub(crate) snapshot: &'a Snapshot,
     /// Levels of every core; empty while there is no data plane.
     pub(crate) levels: &'a [CoreLevels],
+    /// Lines that the log has dropped.
+    pub(crate) log_lines_dropped: u64,
 }
 
 /// A counter that somebody else counts: it follows their total.
@@ -85,6 +88,7 @@ struct Total {
 // === impl Metrics ===
 
 impl Metrics {
+    #[expect(clippy::too_many_lines, reason = "a table, one entry a family")]
     pub(crate) fn new(prefix: &str) -> Self {
         let registry = prometheus::Registry::new();
         let opts = |name: &str, help: &str| Opts::new(format!("{prefix}{name}"), help);
@@ -183,6 +187,7 @@ impl Metrics {
                 "Observations that a core dropped because its queue was full",
             ),
             accept_paused: total("accept_paused_total", "Times that accepting paused at a limit"),
+            log_lines_dropped: total("log_lines_dropped_total", "Log lines dropped because stderr was slow"),
             panics: total("request_panics_total", "Requests that met a panic"),
             registry,
         }
@@ -197,6 +202,7 @@ impl Metrics {
         self.set_registry(gauges.registry);
         self.set_snapshot(gauges.snapshot);
         self.set_levels(gauges.levels);
+        self.log_lines_dropped.follow(gauges.log_lines_dropped);
         let mut text = String::new();
         match TextEncoder::new().encode_utf8(&self.registry.gather(), &mut text) {
             Ok(()) => text,

@@ -47,6 +47,7 @@ pub struct ControlPlane {
     snapshot: SharedSnapshot,
     observer: Mutex<Observer>,
     data_plane: OnceLock<Cores>,
+    log_lines_dropped: OnceLock<Count>,
     changed: Notify,
     leases_changed: Notify,
     published: watch::Sender<u64>,
@@ -58,6 +59,9 @@ struct Cores {
     observations: Observations,
     levels: Box<dyn Fn() -> Vec<CoreLevels> + Send + Sync>,
 }
+
+/// Something that is counted elsewhere.
+type Count = Box<dyn Fn() -> u64 + Send + Sync>;
 
 /// Whether requests can be served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,6 +97,7 @@ impl ControlPlane {
             publisher: Mutex::new(publisher),
             observer: Mutex::new(observer),
             data_plane: OnceLock::new(),
+            log_lines_dropped: OnceLock::new(),
             changed: Notify::new(),
             leases_changed: Notify::new(),
             is_stopping: AtomicBool::new(false),
@@ -122,6 +127,11 @@ impl ControlPlane {
         levels: impl Fn() -> Vec<CoreLevels> + Send + Sync + 'static,
     ) {
         let _ = self.data_plane.set(Cores { observations, levels: Box::new(levels) });
+    }
+
+    /// Takes how many lines the log has dropped, for the metrics; the first one given is kept.
+    pub fn attach_log(&self, lines_dropped: impl Fn() -> u64 + Send + Sync + 'static) {
+        let _ = self.log_lines_dropped.set(Box::new(lines_dropped));
     }
 
     /// The configuration.
@@ -209,7 +219,12 @@ impl ControlPlane {
         self.observe();
         let levels = self.data_plane.get().map(|cores| (cores.levels)()).unwrap_or_default();
         let registry = self.registry();
-        let gauges = Gauges { registry: &registry, snapshot: &self.snapshot.load(), levels: &levels };
+        let gauges = Gauges {
+            registry: &registry,
+            snapshot: &self.snapshot.load(),
+            levels: &levels,
+            log_lines_dropped: self.log_lines_dropped.get().map_or(0, |count| count()),
+        };
         lock(&self.observer).render(&gauges)
     }
 

@@ -5,8 +5,8 @@ use std::{collections::BTreeMap, sync::Arc};
 use axum::{
     Json,
     body::Bytes,
-    extract::{Path, State, rejection::BytesRejection},
-    http::StatusCode,
+    extract::{FromRequestParts, Path, State, rejection::BytesRejection},
+    http::{StatusCode, request::Parts},
 };
 use serde::Serialize;
 use tokio::time::Instant;
@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use super::{ApiError, body};
 use crate::{
     health::Condition,
-    names::{BackendId, ClusterId, ModelName, RoutingKey},
+    names::{BackendId, ClusterId, ModelName, RoutingKey, excerpt},
     plane::ControlPlane,
     publish::assumed_input_tps,
     registry::{Engine, Model, ModelStats, ModelStatus, Registration, Registry},
@@ -22,6 +22,9 @@ use crate::{
 
 type Plane = State<Arc<ControlPlane>>;
 type Body = Result<Bytes, BytesRejection>;
+
+/// The id of a backend in a path.
+pub(super) struct Id(BackendId);
 
 /// A backend, as it is answered.
 #[derive(Debug, Serialize)]
@@ -76,43 +79,30 @@ pub(super) async fn list(State(plane): Plane) -> Json<BackendList> {
     Json(BackendList { backends })
 }
 
-pub(super) async fn get(State(plane): Plane, Path(id): Path<String>) -> Result<Json<BackendView>, ApiError> {
-    one(&plane, &backend_id(&id)?)
+pub(super) async fn get(State(plane): Plane, Id(id): Id) -> Result<Json<BackendView>, ApiError> {
+    one(&plane, &id)
 }
 
 pub(super) async fn put(
     State(plane): Plane,
-    Path(id): Path<String>,
+    Id(id): Id,
     body: Body,
 ) -> Result<(StatusCode, Json<BackendView>), ApiError> {
-    let id = backend_id(&id)?;
     let request = body::parse(body, bytes_max(&plane))?;
     let registered = plane.register(&id, request).await?;
     let status = if registered.is_new { StatusCode::CREATED } else { StatusCode::OK };
     Ok((status, one(&plane, &id)?))
 }
 
-pub(super) async fn delete(State(plane): Plane, Path(id): Path<String>) -> Result<StatusCode, ApiError> {
-    plane.remove(&backend_id(&id)?).await?;
+pub(super) async fn delete(State(plane): Plane, Id(id): Id) -> Result<StatusCode, ApiError> {
+    plane.remove(&id).await?;
     Ok(StatusCode::NO_CONTENT)
 }
 
-pub(super) async fn stats(
-    State(plane): Plane,
-    Path(id): Path<String>,
-    body: Body,
-) -> Result<StatusCode, ApiError> {
-    let id = backend_id(&id)?;
+pub(super) async fn stats(State(plane): Plane, Id(id): Id, body: Body) -> Result<StatusCode, ApiError> {
     let request = body::parse(body, bytes_max(&plane))?;
     plane.report(&id, request).await?;
     Ok(StatusCode::NO_CONTENT)
-}
-
-fn backend_id(text: &str) -> Result<BackendId, ApiError> {
-    BackendId::new(text).ok_or_else(|| {
-        let found = crate::names::excerpt(text);
-        ApiError::invalid("id", format!("invalid value: {found:?}, expected {}", BackendId::ALLOWED))
-    })
 }
 
 fn bytes_max(plane: &ControlPlane) -> usize {
@@ -179,5 +169,21 @@ fn model_view(
         is_active: registration.is_available() && model.status == ModelStatus::Active,
         stats: model.stats.clone(),
         input_tps,
+    }
+}
+
+// === impl Id ===
+
+impl<S: Send + Sync> FromRequestParts<S> for Id {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let invalid = |found: &str| {
+            ApiError::invalid("id", format!("invalid value: {found}, expected {}", BackendId::ALLOWED))
+        };
+        let Path(text) = Path::<String>::from_request_parts(parts, state)
+            .await
+            .map_err(|rejection| invalid(&rejection.body_text()))?;
+        BackendId::new(&text).map(Self).ok_or_else(|| invalid(&format!("{:?}", excerpt(&text))))
     }
 }

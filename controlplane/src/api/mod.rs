@@ -8,6 +8,7 @@ mod body;
 mod clusters;
 mod error;
 mod probes;
+mod server;
 mod snapshot;
 
 use std::{any::Any, sync::Arc};
@@ -22,6 +23,7 @@ use axum::{
 use tower_http::catch_panic::CatchPanicLayer;
 
 pub use error::ApiError;
+pub use server::serve;
 
 use crate::plane::ControlPlane;
 

@@ -42,7 +42,9 @@ fn keys(table: &Table) -> BTreeSet<String> {
     fn collect(path: &str, value: &Value, keys: &mut BTreeSet<String>) {
         match value {
             Value::Table(table) if path == "routing.models" => {
-                table.values().for_each(|model| collect("routing", model, keys));
+                for model in table.values() {
+                    collect("routing", model, keys);
+                }
             }
             Value::Table(table) => {
                 for (key, value) in table {
@@ -51,7 +53,9 @@ fn keys(table: &Table) -> BTreeSet<String> {
                 }
             }
             Value::Array(items) if items.iter().any(Value::is_table) => {
-                items.iter().for_each(|item| collect(path, item, keys));
+                for item in items {
+                    collect(path, item, keys);
+                }
             }
             _ => {
                 keys.insert(path.to_owned());

@@ -88,6 +88,14 @@ impl Config {
                     .into(),
             });
         }
+        let is_shared = |address: &&Address| address.0 == self.admin.listen.0 && address.0.port() != 0;
+        if let Some(address) = self.server.listen.0.iter().find(is_shared) {
+            return Err(Violation {
+                key: "admin.listen".into(),
+                found: format!("{}, as in server.listen", address.0),
+                allowed: "an address of its own".into(),
+            });
+        }
         if self.backends.len() as u64 > self.registration.max_backends.get() {
             return Err(Violation {
                 key: "backends".into(),

@@ -81,6 +81,9 @@ fn errors_across_keys_name_the_place_that_said_it() {
     );
     assert!(message.contains("admin.allow_remote"), "{message}");
 
+    let message = error("[admin]\nlisten = \"127.0.0.1:8080\"\n", &[]);
+    assert!(message.starts_with("stargate.toml:2:1: admin.listen: found 127.0.0.1:8080, as in"), "{message}");
+
     let message = error(
         "[retry]\nmax_connect_retries = 4\n",
         &[Override::set("retry.max_rejection_retries=4").unwrap()],

@@ -13,5 +13,5 @@ mod watch;
 pub use check::{CheckFailure, CheckReport, CheckTarget, check};
 pub use look_up::{LookUp, locate};
 pub use path::HealthPath;
-pub use state::{Condition, HealthState, SmoothedRtt, Thresholds, Transition};
+pub use state::{Condition, HealthState, ProbedRtt, Thresholds, Transition};
 pub(crate) use watch::watch;

@@ -1,6 +1,6 @@
 //! From the results of checks to whether a backend takes requests.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use stargate_routing::Nanos;
 
@@ -8,11 +8,13 @@ use super::CheckFailure;
 
 /// Weight of a new sample in the smoothed round-trip time, as in TCP (RFC 6298).
 const RTT_GAIN: f64 = 1.0 / 8.0;
-/// What a probe can tell, in nanoseconds: below it is noise of the scheduler. Routing sees multiples of it, or
-/// of two idle neighbours the one with the luckier microseconds would get every request.
-const RTT_RESOLUTION_NS: f64 = 500_000.0;
-/// Relative change that routing is told of.
-const RTT_CHANGE_MIN: f64 = 0.05;
+/// Probes of which the quickest counts for routing: a busy scheduler only ever adds to one.
+const PROBES: usize = 8;
+/// Routing sees whole milliseconds: of two idle neighbours, the one with the luckier microseconds would get
+/// every request.
+const RESOLUTION_NS: u64 = 1_000_000;
+/// Relative change that routing is told of: distant backends jitter by some per cent.
+const CHANGE_MIN: f64 = 0.05;
 
 /// How many checks in a row change a backend's health.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,11 +57,12 @@ pub enum Transition {
     Down,
 }
 
-/// Smoothed round-trip time.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct SmoothedRtt {
+/// Round-trip time by the connect time of probes.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ProbedRtt {
     smoothed_ns: Option<f64>,
-    routed_ns: Option<f64>,
+    last_ns: VecDeque<u64>,
+    routed: Option<Nanos>,
 }
 
 // === impl HealthState ===
@@ -115,34 +118,36 @@ impl HealthState {
     }
 }
 
-// === impl SmoothedRtt ===
+// === impl ProbedRtt ===
 
-impl SmoothedRtt {
+impl ProbedRtt {
     /// Takes a sample. True when what routing knows changed.
     pub fn add(&mut self, sample: Duration) -> bool {
-        let sample = sample.as_nanos() as f64;
-        let smoothed = match self.smoothed_ns {
-            None => sample,
-            Some(smoothed) => smoothed + (sample - smoothed) * RTT_GAIN,
-        };
-        self.smoothed_ns = Some(smoothed);
-        let is_noise = self.routed_ns.is_some_and(|routed| {
-            (smoothed - routed).abs() <= RTT_RESOLUTION_NS.max(routed * RTT_CHANGE_MIN)
-        });
-        if !is_noise {
-            self.routed_ns = Some((smoothed / RTT_RESOLUTION_NS).round() * RTT_RESOLUTION_NS);
+        let sample = u64::try_from(sample.as_nanos()).unwrap_or(u64::MAX);
+        let smoothed = self.smoothed_ns.unwrap_or(sample as f64);
+        self.smoothed_ns = Some(smoothed + (sample as f64 - smoothed) * RTT_GAIN);
+        if self.last_ns.len() == PROBES {
+            self.last_ns.pop_front();
         }
-        !is_noise
+        self.last_ns.push_back(sample);
+        let quickest = self.last_ns.iter().copied().min().unwrap_or(sample);
+        let now = Nanos(quickest / RESOLUTION_NS * RESOLUTION_NS);
+        let is_news =
+            self.routed.is_none_or(|routed| routed.0.abs_diff(now.0) as f64 > routed.0 as f64 * CHANGE_MIN);
+        if is_news {
+            self.routed = Some(now);
+        }
+        is_news
     }
 
-    /// As measured; `None` until there is a sample.
+    /// Smoothed over all probes, for people; `None` until there is one.
     pub fn smoothed(&self) -> Option<Nanos> {
         self.smoothed_ns.map(|ns| Nanos(ns as u64))
     }
 
-    /// As routing knows it, a multiple of half a millisecond; `None` until there is a sample.
+    /// The quickest of the last probes in whole milliseconds, for routing; `None` until there is one.
     pub fn routed(&self) -> Option<Nanos> {
-        self.routed_ns.map(|ns| Nanos(ns as u64))
+        self.routed
     }
 }
 
@@ -182,18 +187,23 @@ mod tests {
     }
 
     #[test]
-    fn rtt_is_smoothed_and_routing_sees_no_noise() {
-        let mut rtt = SmoothedRtt::default();
-        assert!(rtt.add(Duration::from_micros(80)));
-        assert!(!rtt.add(Duration::from_micros(160)));
-        assert_eq!(rtt.smoothed(), Some(Nanos(90_000)));
-        assert_eq!(rtt.routed(), Some(Nanos(0)), "two neighbours are equally near");
+    fn rtt_is_smoothed_for_people_and_without_noise_for_routing() {
+        let mut rtt = ProbedRtt::default();
+        assert!(rtt.add(Duration::from_micros(1600)));
+        assert_eq!(rtt.routed(), Some(Nanos(1_000_000)));
+        assert!(rtt.add(Duration::from_micros(800)), "the quickest counts");
+        assert_eq!(rtt.smoothed(), Some(Nanos(1_500_000)));
+        assert_eq!(rtt.routed(), Some(Nanos(0)), "neighbours are equally near");
+        for _ in 1..PROBES {
+            assert!(!rtt.add(Duration::from_millis(3)));
+        }
+        assert!(rtt.add(Duration::from_millis(3)), "the quick one is too long ago");
+        assert_eq!(rtt.routed(), Some(Nanos(3_000_000)));
 
-        let mut rtt = SmoothedRtt::default();
-        rtt.add(Duration::from_micros(30_100));
-        assert_eq!(rtt.routed(), Some(Nanos(30_000_000)));
-        assert!(!rtt.add(Duration::from_millis(40)), "one sample in a way off moves it by 4 %");
-        assert!(rtt.add(Duration::from_millis(40)));
-        assert_eq!(rtt.routed(), Some(Nanos(32_500_000)));
+        let mut rtt = ProbedRtt::default();
+        rtt.add(Duration::from_millis(100));
+        assert!(!rtt.add(Duration::from_micros(95_500)), "within 5 %");
+        assert!(rtt.add(Duration::from_micros(94_500)));
+        assert_eq!(rtt.routed(), Some(Nanos(94_000_000)));
     }
 }

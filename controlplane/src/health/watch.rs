@@ -23,7 +23,7 @@ pub(crate) fn watch(plane: &Arc<ControlPlane>, uid: BackendUid) {
                 None => return,
                 Some(Transition::None) => {}
                 Some(Transition::Up) => {
-                    tracing::info!(backend_id = %id, address = ?report.address, "backend takes requests");
+                    tracing::info!(backend_id = %id, address = report.address.map(tracing::field::display), "backend takes requests");
                 }
                 Some(Transition::Down) => {
                     let reason = report.result.err().map(|failure| failure.to_string()).unwrap_or_default();

@@ -75,7 +75,12 @@ impl Fixture {
 
     fn render(&mut self, levels: &[CoreLevels]) -> String {
         let snapshot = self.publisher.shared().load_full();
-        self.observer.render(&Gauges { registry: &self.registry, snapshot: &snapshot, levels })
+        self.observer.render(&Gauges {
+            registry: &self.registry,
+            snapshot: &snapshot,
+            levels,
+            log_lines_dropped: 7,
+        })
     }
 }
 
@@ -206,6 +211,7 @@ fn levels_of_cores_become_gauges_and_their_totals_counters() {
             "p_proxy_replay_buffer_bytes 200",
             r#"p_core_busy_ratio{core="2"} 0.25"#,
             "p_observations_dropped_total 6",
+            "p_log_lines_dropped_total 7",
         ],
     );
     assert_lines(&fixture.render(&[]), &["p_proxy_replay_buffer_bytes 200"]);

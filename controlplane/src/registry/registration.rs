@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::{Identity, ModelStats, ModelStatus};
 use crate::{
-    health::{HealthState, SmoothedRtt},
+    health::{HealthState, ProbedRtt},
     learn::ThroughputEstimate,
     names::{BackendId, ModelName},
 };
@@ -25,8 +25,8 @@ pub struct Registration {
     pub lease: Option<Lease>,
     /// What the active checks say.
     pub health: HealthState,
-    /// Smoothed TCP connect time of the checks.
-    pub rtt: SmoothedRtt,
+    /// TCP connect time of the checks.
+    pub rtt: ProbedRtt,
     /// Whether it has posted stats.
     pub publishes_stats: bool,
     /// What it serves.
@@ -79,7 +79,7 @@ impl Registration {
             identity,
             lease,
             health,
-            rtt: SmoothedRtt::default(),
+            rtt: ProbedRtt::default(),
             publishes_stats: false,
             models: BTreeMap::new(),
             address,

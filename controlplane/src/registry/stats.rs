@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, fmt};
 
 use serde::{Deserialize, Deserializer, Serialize, de};
 
-use crate::config::Whole;
+use crate::{config::Whole, names::excerpt};
 
 /// Requests in one engine or fleet.
 pub type Requests = Whole<0, 1_000_000_000>;
@@ -166,6 +166,16 @@ impl<'de> Deserialize<'de> for QueueTimeEstimates {
                 bounded_number(deserializer, ESTIMATE_MS_MAX, "milliseconds from 0 to 86400000").map(Self)
             }
         }
+        #[derive(PartialEq, Eq, PartialOrd, Ord)]
+        struct Priority(u32);
+        impl<'de> Deserialize<'de> for Priority {
+            fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = String::deserialize(deserializer)?;
+                let expected = &"a priority from \"0\" to \"4294967295\"";
+                let invalid = || de::Error::invalid_value(de::Unexpected::Str(&excerpt(&text)), expected);
+                text.parse().map(Priority).map_err(|_| invalid())
+            }
+        }
         struct Visitor;
         impl<'de> de::Visitor<'de> for Visitor {
             type Value = QueueTimeEstimates;
@@ -177,7 +187,7 @@ impl<'de> Deserialize<'de> for QueueTimeEstimates {
             }
             fn visit_map<A: de::MapAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
                 let mut estimates = BTreeMap::new();
-                while let Some((priority, EstimateMs(ms))) = entries.next_entry::<u32, _>()? {
+                while let Some((Priority(priority), EstimateMs(ms))) = entries.next_entry()? {
                     estimates.insert(priority, ms);
                     if estimates.len() > ENTRIES_MAX {
                         return Err(de::Error::invalid_length(estimates.len(), &self));

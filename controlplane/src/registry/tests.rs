@@ -19,7 +19,7 @@ fn simple() -> RegisterRequest {
     request(json!({ "url": "http://127.0.0.1:9001", "models": { "m": {} } }))
 }
 
-fn stats(body: Value) -> StatsRequest {
+fn stats(body: &Value) -> StatsRequest {
     serde_json::from_value(json!({ "models": { "m": body } })).unwrap()
 }
 
@@ -94,7 +94,7 @@ fn a_lease_ends_unless_renewed_by_registration_or_stats() {
     assert_eq!(registry.next_expiry(), Some(at(1000)));
     assert_eq!(registry.expire(at(999)), vec![]);
     assert_eq!(registry.expire(at(1000)), vec![id("b")]);
-    registry.report(&id("a"), stats(json!({})), at(1500)).unwrap();
+    registry.report(&id("a"), stats(&json!({})), at(1500)).unwrap();
     assert_eq!(registry.expire(at(2499)), vec![]);
     assert_eq!(registry.expire(at(2500)), vec![id("a")]);
     assert!(registry.is_empty());
@@ -118,7 +118,7 @@ fn static_backends_have_no_lease_and_are_changed_in_the_file_only() {
     assert!(!registry.get(&id("s")).unwrap().is_available(), "its first check decides");
     assert_eq!(model(&registry, "s").input_tps(), Some(500.0));
     assert_eq!(model(&registry, "s").stats.max_engine_concurrency, Some(Requests::new(8)));
-    registry.report(&id("s"), stats(json!({ "queue_size": 3 })), now).unwrap();
+    registry.report(&id("s"), stats(&json!({ "queue_size": 3 })), now).unwrap();
     assert!(registry.get(&id("s")).unwrap().publishes_stats);
     assert_eq!(model(&registry, "s").stats.max_engine_concurrency, None, "replaced by what it reports");
     assert_eq!(model(&registry, "s").input_tps(), Some(500.0), "sticky");
@@ -131,9 +131,9 @@ fn stats_replace_each_other_whole_but_for_the_sticky_ones() {
     assert!(!registry.get(&id("a")).unwrap().publishes_stats);
     let full =
         json!({ "last_mean_input_tps": 100.0, "max_input_tps": 200, "queue_size": 3, "output_tps": 9 });
-    registry.report(&id("a"), stats(full), now).unwrap();
+    registry.report(&id("a"), stats(&full), now).unwrap();
     assert!(registry.get(&id("a")).unwrap().publishes_stats);
-    registry.report(&id("a"), stats(json!({ "num_running_queries": 1, "max_input_tps": 0 })), now).unwrap();
+    registry.report(&id("a"), stats(&json!({ "num_running_queries": 1, "max_input_tps": 0 })), now).unwrap();
     let kept = &model(&registry, "a").stats;
     assert_eq!(kept.last_mean_input_tps, Rate::new(100.0));
     assert_eq!(kept.max_input_tps, Rate::new(200.0), "0 is not reported");
@@ -165,7 +165,7 @@ fn stats_of_an_unknown_model_leave_all_in_force() {
     assert_eq!(error, RegistryError::UnknownModel { model: "x".into() });
     assert_eq!(model(&registry, "a").stats.queue_size, None);
     assert_eq!(registry.revision(), revision);
-    assert!(matches!(registry.report(&id("b"), stats(json!({})), now), Err(RegistryError::NotFound { .. })));
+    assert!(matches!(registry.report(&id("b"), stats(&json!({})), now), Err(RegistryError::NotFound { .. })));
 }
 
 #[test]
@@ -231,13 +231,13 @@ fn checks_move_health_and_address_and_late_ones_are_ignored() {
 fn throughput_is_learned_only_where_none_is_reported() {
     let (mut registry, now) = (registry(""), Instant::now());
     let uid = registry.register(&id("a"), simple(), None, now).unwrap().uid;
-    let sample = Sample { input: stargate_routing::Tokens(1000), first_byte: Duration::from_millis(500) };
+    let sample = Sample { input: stargate_routing::Tokens(2048), first_byte: Duration::from_millis(1000) };
     assert_eq!(model(&registry, "a").input_tps(), None);
     for _ in 0..8 {
         registry.measured(uid, "m", sample);
         registry.measured(uid, "unknown", sample);
     }
-    assert_eq!(model(&registry, "a").input_tps(), Some(2000.0));
-    registry.report(&id("a"), stats(json!({ "last_mean_input_tps": 70 })), now).unwrap();
+    assert_eq!(model(&registry, "a").input_tps(), Some(2048.0));
+    registry.report(&id("a"), stats(&json!({ "last_mean_input_tps": 70 })), now).unwrap();
     assert_eq!(model(&registry, "a").input_tps(), Some(70.0));
 }

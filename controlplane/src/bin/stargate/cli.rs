@@ -10,7 +10,7 @@ use stargate_controlplane::config::{Config, ConfigError, Layers, Origin, Overrid
 
 /// LLM inference gateway: routes each request to the engine cluster that answers soonest.
 #[derive(Debug, Parser)]
-#[command(name = "stargate", version, args_conflicts_with_subcommands = false)]
+#[command(name = "stargate", version)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Option<Command>,

@@ -4,16 +4,17 @@
 use std::io::{self, IsTerminal};
 
 use stargate_controlplane::config::{Log, LogFormat, LogLevel};
-use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
+use tracing_appender::non_blocking::{ErrorCounter, NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::filter::LevelFilter;
 
 /// Lines held while stderr is slow: some seconds of a flood of failures, a few MB.
 const QUEUE_LINES: usize = 16_384;
 
-/// Starts logging. Dropping the guard writes what is queued.
-pub(crate) fn start(log: &Log) -> WorkerGuard {
+/// Starts logging. Dropping the guard writes what is queued; the counter tells what was dropped.
+pub(crate) fn start(log: &Log) -> (WorkerGuard, ErrorCounter) {
     let (writer, guard) =
         NonBlockingBuilder::default().lossy(true).buffered_lines_limit(QUEUE_LINES).finish(io::stderr());
+    let dropped = writer.error_counter();
     let level = match log.level {
         LogLevel::Off => LevelFilter::OFF,
         LogLevel::Error => LevelFilter::ERROR,
@@ -27,5 +28,5 @@ pub(crate) fn start(log: &Log) -> WorkerGuard {
         LogFormat::Text => builder.with_ansi(io::stderr().is_terminal()).init(),
         LogFormat::Json => builder.json().flatten_event(true).with_ansi(false).init(),
     }
-    guard
+    (guard, dropped)
 }

@@ -37,12 +37,12 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         Command::Serve => {
-            let _flush = logging::start(&config.log);
+            let (_flush, lines_dropped) = logging::start(&config.log);
             tracing::debug!(?descriptors, "descriptor limit");
             for warning in config.warnings() {
                 tracing::warn!("{warning}");
             }
-            match serve::serve(config) {
+            match serve::serve(config, move || lines_dropped.dropped_lines() as u64) {
                 Ok(()) => ExitCode::SUCCESS,
                 Err(error) => {
                     tracing::error!("{error:#}");

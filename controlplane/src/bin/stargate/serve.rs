@@ -1,16 +1,10 @@
 //! Starts both planes, tells when everything listens, and stops them in order.
 
-use std::{
-    io::Write,
-    net::SocketAddr,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{io::Write, net::SocketAddr, sync::Arc, time::Duration};
 
 use anyhow::{Context, Result, anyhow};
 use rustix::thread::sched_getaffinity;
 use stargate_controlplane::{ControlPlane, api, config::Config};
-use stargate_dataplane::DataPlane;
 use tokio::{net::TcpListener, runtime, sync::oneshot, time::timeout};
 
 use crate::signals::Signals;
@@ -20,11 +14,13 @@ const CONTROL_THREADS: usize = 2;
 /// How long open requests to the admin API may go on once the data plane has stopped.
 const ADMIN_GRACE: Duration = Duration::from_secs(1);
 
-/// The data plane, until it is stopped.
-type Running = Arc<Mutex<Option<DataPlane>>>;
-
 /// Serves until a signal ends it.
-pub(crate) fn serve(config: Config) -> Result<()> {
+///
+/// `log_lines_dropped` is for the metrics.
+pub(crate) fn serve(
+    config: Config,
+    log_lines_dropped: impl Fn() -> u64 + Send + Sync + 'static,
+) -> Result<()> {
     let cpus = config
         .server
         .cores
@@ -36,13 +32,16 @@ pub(crate) fn serve(config: Config) -> Result<()> {
         .enable_all()
         .build()
         .context("cannot start the control plane's threads")?;
-    let result = runtime.block_on(run(config, cpus));
+    let plane = ControlPlane::new(config);
+    plane.attach_log(log_lines_dropped);
+    let result = runtime.block_on(run(plane, cpus));
     // A look-up in the system's resolver may still block a thread: it is not waited for.
     runtime.shutdown_background();
     result
 }
 
-async fn run(config: Config, cpus: Vec<usize>) -> Result<()> {
+async fn run(plane: Arc<ControlPlane>, cpus: Vec<usize>) -> Result<()> {
+    let config = plane.config();
     let mut signals = Signals::receive().context("cannot receive signals")?;
     let address = config.admin.listen.0;
     let admin =
@@ -51,31 +50,22 @@ async fn run(config: Config, cpus: Vec<usize>) -> Result<()> {
     let settings = config.settings(cpus);
     let driver = config.server.driver;
 
-    let plane = ControlPlane::new(config);
-    let data_plane = stargate_dataplane::start(settings, plane.snapshot().clone())?;
+    let data_plane = stargate_dataplane::start(settings, plane.snapshot().clone())
+        // Its message holds its source already.
+        .map_err(|error| anyhow!("{error}"))?;
     let addresses = data_plane.addresses().to_vec();
-    let levels = data_plane.levels();
-    let observations = data_plane.observations();
+    let cores = data_plane.level_reader();
+    let levels = cores.read();
     for level in &levels {
         tracing::info!(cpu = level.cpu, driver = level.driver, "core started");
     }
-    let running: Running = Arc::new(Mutex::new(Some(data_plane)));
-    let watched = running.clone();
-    plane.attach(observations, move || {
-        let running = watched.lock().unwrap_or_else(PoisonError::into_inner);
-        running.as_ref().map(DataPlane::levels).unwrap_or_default()
-    });
+    plane.attach(data_plane.observations(), move || cores.read());
     plane.spawn();
 
     let (stop_admin, admin_stopped) = oneshot::channel::<()>();
-    let app = api::router(plane.clone());
-    let admin = tokio::spawn(async move {
-        axum::serve(admin, app)
-            .with_graceful_shutdown(async move {
-                let _ = admin_stopped.await;
-            })
-            .await
-    });
+    let admin = tokio::spawn(api::serve(admin, api::router(plane.clone()), async move {
+        let _ = admin_stopped.await;
+    }));
     announce(&addresses, admin_address, levels.len(), driver.as_str());
 
     let (signal, _) = signals.next().await;
@@ -85,7 +75,8 @@ async fn run(config: Config, cpus: Vec<usize>) -> Result<()> {
         let (_, code) = signals.next().await;
         std::process::exit(code);
     });
-    let cut = tokio::task::spawn_blocking(move || stop(&running)).await.context("the data plane panicked")?;
+    let cut =
+        tokio::task::spawn_blocking(|| data_plane.shutdown()).await.context("the data plane panicked")?;
     if cut > 0 {
         tracing::warn!(cut, "the grace is over, open requests were cut");
     }
@@ -95,11 +86,6 @@ async fn run(config: Config, cpus: Vec<usize>) -> Result<()> {
     let _ = timeout(ADMIN_GRACE, admin).await;
     tracing::info!("stopped");
     Ok(())
-}
-
-fn stop(running: &Running) -> u64 {
-    let data_plane = running.lock().unwrap_or_else(PoisonError::into_inner).take();
-    data_plane.map_or(0, DataPlane::shutdown)
 }
 
 /// The one line on stdout: whoever started this waits for it.
