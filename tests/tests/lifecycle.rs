@@ -1,7 +1,10 @@
 //! From start to stop: the ready line, a start with a backend down, a drain that loses nothing
 //! (FIELD 7, 30).
 
-use std::{net::TcpListener, os::unix::process::ExitStatusExt};
+use std::{
+    net::{TcpListener, TcpStream},
+    os::unix::process::ExitStatusExt,
+};
 
 use serde_json::json;
 use stargate_tests::{
@@ -115,28 +118,42 @@ fn it_starts_and_serves_with_one_of_three_backends_down() {
     assert_eq!(models["data"].as_array().expect("a list").len(), 1, "{models}");
 }
 
+/// Stops a gateway with this many open streams: they finish, and nothing new begins.
+fn drain_with_open_streams(count: usize, signal: Signal) {
+    let (engine, gate) = gated_engine();
+    let mut gateway = Gateway::before(&engine.url());
+    let mut streams: Vec<_> = (0..count).map(|_| open_stream(&gateway)).collect();
+    let mut idle = gateway.client().connect();
+    let _ = idle.exchange(&Request::get("/healthz")).expect_ok();
+
+    gateway.signal(signal);
+    eventually("no new connection is taken", || refuses_connections(&gateway));
+    idle.expect_closed();
+    gate.open();
+    for stream in &mut streams {
+        let (events, end) = stream.rest().expect("the rest");
+        assert_eq!((events.len(), events[0].data.as_str(), end), (1, "2", SseItem::End));
+    }
+    assert_eq!(gateway.wait().code(), Some(0), "{signal:?}");
+}
+
+/// Some cores have nothing open by then, and must refuse all the same.
+fn refuses_connections(gateway: &Gateway) -> bool {
+    TcpStream::connect(gateway.client().address()).is_err()
+}
+
 #[test]
 fn open_streams_finish_and_nothing_new_begins_once_it_was_told_to_stop() {
     for signal in [Signal::Term, Signal::Int] {
-        let (engine, gate) = gated_engine();
-        let mut gateway = Gateway::before(&engine.url());
-        let mut streams: Vec<_> = (0..STREAMS).map(|_| open_stream(&gateway)).collect();
-        let mut idle = gateway.client().connect();
-        let _ = idle.exchange(&Request::get("/healthz")).expect_ok();
-
-        gateway.signal(signal);
-        eventually("no new connection is taken", || {
-            let refused = std::net::TcpStream::connect(gateway.client().address());
-            refused.is_err()
-        });
-        idle.expect_closed();
-        gate.open();
-        for stream in &mut streams {
-            let (events, end) = stream.rest().expect("the rest");
-            assert_eq!((events.len(), events[0].data.as_str(), end), (1, "2", SseItem::End));
-        }
-        assert_eq!(gateway.wait().code(), Some(0), "{signal:?}");
+        drain_with_open_streams(STREAMS, signal);
     }
+}
+
+/// While one core drains, those that have nothing left to do take no connections either: one in the backlog of a
+/// listener that nobody serves would hang until the end.
+#[test]
+fn a_core_without_streams_takes_no_connections_while_another_drains() {
+    drain_with_open_streams(1, Signal::Term);
 }
 
 #[test]
@@ -176,9 +193,7 @@ fn a_second_signal_ends_it_at_once() {
             Gateway::builder().set("timeouts.shutdown_grace_ms", 60_000).backend("e1", &engine.url()).start();
         let _stream = open_stream(&gateway);
         gateway.signal(signal);
-        eventually("the drain has begun", || {
-            std::net::TcpStream::connect(gateway.client().address()).is_err()
-        });
+        eventually("the drain has begun", || gateway.process().log().contains("draining"));
         gateway.signal(signal);
         let status = gateway.wait();
         assert_eq!(status.code(), Some(code), "{signal:?}: {status:?}, killed by {:?}", status.signal());
