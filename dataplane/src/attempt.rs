@@ -79,6 +79,8 @@ pub(crate) struct AttemptFailure {
     pub(crate) message: String,
     /// The engine can't have begun.
     pub(crate) is_safe_to_retry: bool,
+    /// Only the kept connection is at fault, not the backend.
+    pub(crate) is_stale: bool,
 }
 
 /// Makes one attempt.
@@ -129,6 +131,7 @@ async fn connect(
         code: ErrorCode::UpstreamConnectFailed,
         message: format!("cannot connect: {failure}"),
         is_safe_to_retry: true,
+        is_stale: false,
     };
     Err(AttemptEnd::Failed(failure.at(backend)))
 }
@@ -192,6 +195,7 @@ fn send_stalled(limit: Duration) -> AttemptEnd {
         message: format!("it took nothing of the request for {limit:?} (timeouts.write_ms)"),
         // An engine runs no request that it has not read to its end.
         is_safe_to_retry: true,
+        is_stale: false,
     })
 }
 
@@ -231,6 +235,7 @@ async fn receive_head(
                     code: ErrorCode::UpstreamTimeout,
                     message: format!("it did not answer within {limit:?} (timeouts.first_byte_ms)"),
                     is_safe_to_retry: false,
+                    is_stale: false,
                 });
             }
         }
@@ -256,6 +261,7 @@ async fn receive_head(
                         code: ErrorCode::UpstreamProtocolError,
                         message: format!("its answer cannot be used: {refused}"),
                         is_safe_to_retry: false,
+                        is_stale: false,
                     });
                 }
             };
@@ -327,6 +333,7 @@ impl Upstream {
             code: ErrorCode::UpstreamReset,
             message: format!("the connection broke while the request was being sent: {error}"),
             is_safe_to_retry: true,
+            is_stale: self.is_reused,
         }))
     }
 
@@ -354,6 +361,7 @@ impl Upstream {
             code: ErrorCode::UpstreamReset,
             message,
             is_safe_to_retry,
+            is_stale,
         }
     }
 }

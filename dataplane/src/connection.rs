@@ -88,7 +88,7 @@ async fn request(core: &Core, client: &mut Client, is_last: bool) -> RequestEnd 
     };
     head.keep_alive &= !is_last;
     let headers = FromHeaders::read(&head, &client.inbound, &core.settings.headers);
-    let given_id = headers.as_ref().ok().and_then(|headers| headers.request_id.clone());
+    let given_id = FromHeaders::request_id(&head, &client.inbound, &core.settings.headers);
     let id = given_id.unwrap_or_else(|| core.new_request_id());
     let mut exchange = Exchange::new(id, started, head.line(&client.inbound));
     let routed = headers.and_then(|headers| Ok((Route::of(&head, &client.inbound)?, headers)));

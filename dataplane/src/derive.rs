@@ -27,7 +27,7 @@ const MAX_WAIT: Duration = Duration::from_secs(60);
 /// What headers say.
 #[derive(Debug, Default)]
 pub(crate) struct FromHeaders {
-    pub(crate) request_id: Option<RequestId>,
+    request_id: Option<RequestId>,
     pub(crate) model: Option<String>,
     pub(crate) input_tokens: Option<Tokens>,
     pub(crate) routing_key: Option<String>,
@@ -66,13 +66,10 @@ impl FromHeaders {
                 "x-routing-method: the configuration allows no method to be selected by requests",
             ));
         }
-        let request_id = headers
-            .request_id
-            .map(|span| {
-                RequestId::from_caller(span.of_bytes(bytes))
-                    .ok_or_else(|| invalid("x-request-id", "1 to 128 printable ASCII characters are allowed"))
-            })
-            .transpose()?;
+        let request_id = Self::request_id(head, bytes, policy);
+        if headers.request_id.is_some() && request_id.is_none() {
+            return Err(invalid("x-request-id", "1 to 128 printable ASCII characters are allowed"));
+        }
         let model = text(headers.model, "x-model")?;
         if model.as_deref() == Some("") {
             return Err(invalid("x-model", "it is empty"));
@@ -97,6 +94,12 @@ impl FromHeaders {
             from_headers.require_all()?;
         }
         Ok(from_headers)
+    }
+
+    /// The caller's id for the request, if it gave a valid one: also where another header is refused.
+    pub(crate) fn request_id(head: &RequestHead, bytes: &[u8], policy: &HeaderPolicy) -> Option<RequestId> {
+        let span = head.stargate.request_id.filter(|_| policy.trusted)?;
+        RequestId::from_caller(span.of_bytes(bytes))
     }
 
     fn require_all(&self) -> Result<(), Refusal> {

@@ -154,6 +154,7 @@ pub(crate) async fn respond(
             affinity_key: derived.affinity_key.as_deref(),
             priority: derived.headers.priority,
             expected_queue,
+            stamp: core.stamp_attempt(),
             body_length: body_bytes.len(),
         };
         upstream_request::write_head(&mut message, head, &client.inbound, &backend, &told);
@@ -180,8 +181,12 @@ pub(crate) async fn respond(
                 if !failure.is_safe_to_retry || !retries.take_connect(core) {
                     return Err(ProxyEnd::Refused(failure.into_refusal()));
                 }
-                let excluded = exclusions.exclude_backend(backend.uid);
-                debug_assert!(excluded, "settings bound the attempts to what can be excluded");
+                if failure.is_stale {
+                    core.pool.borrow_mut().forget(backend.uid);
+                } else {
+                    let excluded = exclusions.exclude_backend(backend.uid);
+                    debug_assert!(excluded, "settings bound the attempts to what can be excluded");
+                }
                 last = Some(failure);
             }
             AttemptEnd::ClientLeft => {
