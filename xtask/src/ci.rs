@@ -5,7 +5,7 @@ use std::process::Command;
 use anyhow::Result;
 
 use crate::{
-    cargo_deny, python,
+    cargo_deny, ebpf, python,
     step::Steps,
     workspace::{self, apt_install, cargo, output},
 };
@@ -26,6 +26,9 @@ pub(crate) fn run() -> Result<()> {
             "warnings",
         ]))
     })?;
+    steps.run("kernel programs", ebpf::build)?;
+    // By itself, so that its time is not that of the first test which needs a program.
+    steps.run("build", || workspace::run(cargo().args(["build", "--locked", "--workspace", "--bins"])))?;
     steps.run("tests", || {
         workspace::run(cargo().args(["test", "--locked", "--workspace", "--no-fail-fast"]))
     })?;
@@ -40,5 +43,6 @@ fn set_up() -> Result<()> {
     if output(Command::new("cc").arg("--version")).is_none() {
         apt_install(&["gcc", "libc6-dev"])?;
     }
+    ebpf::set_up()?;
     python::prepare_test_environment()
 }

@@ -4,6 +4,7 @@ mod cargo_deny;
 mod children;
 mod ci;
 mod demo;
+mod ebpf;
 mod python;
 mod step;
 mod workspace;
@@ -24,11 +25,17 @@ enum Task {
     Demo(demo::Options),
     /// Checks everything that must hold: formatting, lints, tests, licences.
     Ci,
+    /// Installs what building the kernel programs needs (Debian; as root).
+    SetupEbpf,
+    /// Builds the kernel programs.
+    BuildEbpf,
 }
 
 fn main() -> anyhow::Result<()> {
     match Arguments::parse().task {
         Task::Demo(options) => demo::run(&options),
         Task::Ci => ci::run(),
+        Task::SetupEbpf => ebpf::set_up(),
+        Task::BuildEbpf => ebpf::build(),
     }
 }
