@@ -90,11 +90,13 @@ pub(crate) async fn attempt(
     backend: &Arc<Backend>,
     mut outbound: Outbound<'_>,
 ) -> AttemptEnd {
-    let mut upstream = match connect(core, client, backend).await {
+    let began = Instant::now();
+    let mut upstream = match connect(core, client, backend, began).await {
         Ok(upstream) => upstream,
         Err(end) => return end,
     };
-    let sent = Instant::now();
+    // A kept connection costs no time worth a look at the clock.
+    let sent = if upstream.is_reused { began } else { Instant::now() };
     let end = match send(core, client, &mut upstream, &mut outbound).await {
         Ok(()) => receive_head(core, client, upstream, &outbound, sent).await,
         Err(end) => {
@@ -113,9 +115,10 @@ async fn connect(
     core: &Core,
     client: &mut ClientWatch,
     backend: &Arc<Backend>,
+    now: Instant,
 ) -> Result<Upstream, AttemptEnd> {
     let active = Counted::new(&core.levels, |values| &values.upstream_active, 1);
-    let kept = core.pool.borrow_mut().take(backend.uid, Instant::now());
+    let kept = core.pool.borrow_mut().take(backend.uid, now);
     if let Some(socket) = kept {
         return Ok(Upstream::new(socket, backend, true, active));
     }
@@ -210,10 +213,10 @@ async fn receive_head(
     let limits = &core.settings.limits;
     let limit = core.settings.timeouts.first_byte;
     let retry_stale = core.settings.retry.retry_on_stale_connection;
+    let mut left = limit;
     let mut received = core.buffers.take();
     loop {
         received.reserve(1);
-        let left = limit.saturating_sub(sent.elapsed());
         match race(upstream.socket.read(received), client, left).await {
             Raced::Done((Ok(0), received)) => {
                 let how = "it closed the connection";
@@ -287,6 +290,7 @@ async fn receive_head(
             }
             core.buffers.give(forward);
         }
+        left = limit.saturating_sub(sent.elapsed());
     }
 }
 

@@ -17,6 +17,7 @@ use stargate_routing::Snapshot;
 use crate::{
     SharedSnapshot,
     buffers::Buffers,
+    deadlines::Deadlines,
     drain::Drain,
     levels::Levels,
     observation::Observation,
@@ -47,6 +48,7 @@ pub(crate) struct Core {
     pub(crate) levels: Arc<Levels>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) buffers: Buffers,
+    pub(crate) deadlines: Rc<Deadlines>,
     pub(crate) pool: RefCell<Pool>,
     pub(crate) retry_budget: RefCell<RetryBudget>,
     pub(crate) rng: RefCell<fastrand::Rng>,
@@ -84,6 +86,7 @@ impl Core {
     ) -> Self {
         Self {
             buffers: Buffers::default(),
+            deadlines: Rc::new(Deadlines::new(Instant::now())),
             pool: RefCell::new(Pool::new(settings.pool.clone())),
             retry_budget: RefCell::new(RetryBudget::new(&settings.retry, Instant::now())),
             rng: RefCell::new(fastrand::Rng::new()),

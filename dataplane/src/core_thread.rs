@@ -18,6 +18,7 @@ use crate::{
     SharedSnapshot, StartError,
     accept::accept,
     core::{Core, Shared},
+    deadlines::TICK,
     driver::CoreRuntime,
     levels::Levels,
     observation::Observation,
@@ -123,10 +124,19 @@ fn run(
                 return 0;
             }
         };
+        monoio::spawn(tick(core.clone()));
         let _ = started.send(Ok(levels));
         serve_until(&core, drained).await;
         drain(&core).await
     })
+}
+
+/// Looks over the deadlines, until the runtime ends.
+async fn tick(core: Rc<Core>) {
+    loop {
+        monoio::time::sleep(TICK).await;
+        core.deadlines.tick(Instant::now());
+    }
 }
 
 /// Keeps house until the core is asked to drain.

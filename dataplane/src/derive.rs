@@ -49,9 +49,13 @@ pub(crate) struct FromBody {
 // === impl FromHeaders ===
 
 impl FromHeaders {
-    pub(crate) fn read(head: &RequestHead, bytes: &[u8], policy: &HeaderPolicy) -> Result<Self, Refusal> {
+    pub(crate) fn read(
+        head: &RequestHead,
+        bytes: &[u8],
+        policy: &HeaderPolicy,
+    ) -> Result<Box<Self>, Refusal> {
         if !policy.trusted {
-            return Ok(Self::default());
+            return Ok(Box::default());
         }
         let headers = &head.stargate;
         let text = |span: Option<Span>, name| {
@@ -76,7 +80,7 @@ impl FromHeaders {
         }
         let affinity = [headers.cache_affinity_key, headers.session_id].into_iter().flatten();
         let affinity_key = affinity.map(|span| span.of_bytes(bytes)).find(|key| !key.is_empty());
-        let from_headers = Self {
+        let from_headers = Box::new(Self {
             request_id,
             model,
             input_tokens: number(headers.input_tokens, "x-input-tokens", u64::MAX)?.map(Tokens),
@@ -89,7 +93,7 @@ impl FromHeaders {
                 .min(MAX_WAIT),
             retry_wait: number(headers.retry_wait_ms, "x-stargate-max-wait-ms", u64::MAX)?
                 .map(Duration::from_millis),
-        };
+        });
         if policy.strict {
             from_headers.require_all()?;
         }

@@ -15,6 +15,7 @@ mod client_watch;
 mod connection;
 mod core;
 mod core_thread;
+mod deadlines;
 mod derive;
 mod drain;
 mod driver;
