@@ -19,6 +19,7 @@ const BATCH: usize = 64;
 
 /// Accepts until the core drains; what had reached the backlog by then is served as well.
 pub(crate) async fn accept(core: Rc<Core>, listener: TcpListener) {
+    core.listening.set(core.listening.get() + 1);
     while !core.is_draining() {
         match first(listener.readable(false), core.drain.wait()).await {
             First::Left(_) => accept_batch(&core, &listener).await,
@@ -26,6 +27,8 @@ pub(crate) async fn accept(core: Rc<Core>, listener: TcpListener) {
         }
     }
     accept_batch(&core, &listener).await;
+    drop(listener);
+    core.listening.set(core.listening.get() - 1);
 }
 
 async fn accept_batch(core: &Rc<Core>, listener: &TcpListener) {

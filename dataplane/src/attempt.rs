@@ -79,6 +79,8 @@ pub(crate) struct AttemptFailure {
     pub(crate) message: String,
     /// The engine can't have begun.
     pub(crate) is_safe_to_retry: bool,
+    /// Only the kept connection is at fault, not the backend.
+    pub(crate) is_stale: bool,
 }
 
 /// Makes one attempt.
@@ -88,11 +90,13 @@ pub(crate) async fn attempt(
     backend: &Arc<Backend>,
     mut outbound: Outbound<'_>,
 ) -> AttemptEnd {
-    let mut upstream = match connect(core, client, backend).await {
+    let began = Instant::now();
+    let mut upstream = match connect(core, client, backend, began).await {
         Ok(upstream) => upstream,
         Err(end) => return end,
     };
-    let sent = Instant::now();
+    // A kept connection costs no time worth a look at the clock.
+    let sent = if upstream.is_reused { began } else { Instant::now() };
     let end = match send(core, client, &mut upstream, &mut outbound).await {
         Ok(()) => receive_head(core, client, upstream, &outbound, sent).await,
         Err(end) => {
@@ -111,9 +115,10 @@ async fn connect(
     core: &Core,
     client: &mut ClientWatch,
     backend: &Arc<Backend>,
+    now: Instant,
 ) -> Result<Upstream, AttemptEnd> {
     let active = Counted::new(&core.levels, |values| &values.upstream_active, 1);
-    let kept = core.pool.borrow_mut().take(backend.uid, Instant::now());
+    let kept = core.pool.borrow_mut().take(backend.uid, now);
     if let Some(socket) = kept {
         return Ok(Upstream::new(socket, backend, true, active));
     }
@@ -129,6 +134,7 @@ async fn connect(
         code: ErrorCode::UpstreamConnectFailed,
         message: format!("cannot connect: {failure}"),
         is_safe_to_retry: true,
+        is_stale: false,
     };
     Err(AttemptEnd::Failed(failure.at(backend)))
 }
@@ -192,6 +198,7 @@ fn send_stalled(limit: Duration) -> AttemptEnd {
         message: format!("it took nothing of the request for {limit:?} (timeouts.write_ms)"),
         // An engine runs no request that it has not read to its end.
         is_safe_to_retry: true,
+        is_stale: false,
     })
 }
 
@@ -206,10 +213,10 @@ async fn receive_head(
     let limits = &core.settings.limits;
     let limit = core.settings.timeouts.first_byte;
     let retry_stale = core.settings.retry.retry_on_stale_connection;
+    let mut left = limit;
     let mut received = core.buffers.take();
     loop {
         received.reserve(1);
-        let left = limit.saturating_sub(sent.elapsed());
         match race(upstream.socket.read(received), client, left).await {
             Raced::Done((Ok(0), received)) => {
                 let how = "it closed the connection";
@@ -231,6 +238,7 @@ async fn receive_head(
                     code: ErrorCode::UpstreamTimeout,
                     message: format!("it did not answer within {limit:?} (timeouts.first_byte_ms)"),
                     is_safe_to_retry: false,
+                    is_stale: false,
                 });
             }
         }
@@ -256,6 +264,7 @@ async fn receive_head(
                         code: ErrorCode::UpstreamProtocolError,
                         message: format!("its answer cannot be used: {refused}"),
                         is_safe_to_retry: false,
+                        is_stale: false,
                     });
                 }
             };
@@ -281,6 +290,7 @@ async fn receive_head(
             }
             core.buffers.give(forward);
         }
+        left = limit.saturating_sub(sent.elapsed());
     }
 }
 
@@ -327,6 +337,7 @@ impl Upstream {
             code: ErrorCode::UpstreamReset,
             message: format!("the connection broke while the request was being sent: {error}"),
             is_safe_to_retry: true,
+            is_stale: self.is_reused,
         }))
     }
 
@@ -354,6 +365,7 @@ impl Upstream {
             code: ErrorCode::UpstreamReset,
             message,
             is_safe_to_retry,
+            is_stale,
         }
     }
 }

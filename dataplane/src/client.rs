@@ -1,12 +1,15 @@
 //! A client's side of a connection: bytes that have come and are not used yet, and writes that give up when
 //! nobody takes them.
 
-use std::{io, rc::Rc, time::Duration};
+use std::{
+    io,
+    rc::Rc,
+    time::{Duration, Instant},
+};
 
 use crate::{
     client_watch::ClientWatch,
     core::Core,
-    race::within,
     socket::Socket,
     write::{WriteEnd, write_all},
 };
@@ -35,12 +38,12 @@ pub(crate) enum ReadEnd {
 
 impl Client {
     pub(crate) fn new(core: Rc<Core>, socket: Socket) -> Self {
-        Self { watch: ClientWatch::new(socket.clone()), socket, inbound: Vec::new(), core }
+        Self { watch: ClientWatch::new(&core, socket.clone()), socket, inbound: Vec::new(), core }
     }
 
     /// Waits for the first byte of a request.
     pub(crate) async fn wait(&mut self, limit: Duration) -> Result<(), ReadEnd> {
-        if self.inbound.is_empty() && within(limit, self.watch.readable()).await.is_none() {
+        if self.inbound.is_empty() && !self.watch.readable(limit).await {
             return Err(ReadEnd::TimedOut);
         }
         Ok(())
@@ -59,7 +62,7 @@ impl Client {
                 Ok(0) => return Err(ReadEnd::Closed),
                 Ok(_) => return Ok(()),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
-                    if within(limit, self.watch.readable()).await.is_none() {
+                    if !self.watch.readable(limit).await {
                         return Err(ReadEnd::TimedOut);
                     }
                 }
@@ -94,21 +97,21 @@ impl Client {
         const LINGER_BYTES: usize = 1 << 20;
 
         self.socket.shutdown_write();
-        let socket = self.socket.clone();
         let mut sink = self.core.buffers.take();
-        let _ = within(LINGER, async {
-            let mut taken = 0;
-            while taken < LINGER_BYTES {
-                sink.clear();
-                match socket.try_read(&mut sink) {
-                    Ok(0) => break,
-                    Ok(length) => taken += length,
-                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => self.watch.readable().await,
-                    Err(_) => break,
+        let (began, mut taken) = (Instant::now(), 0);
+        while taken < LINGER_BYTES && began.elapsed() < LINGER {
+            sink.clear();
+            match self.socket.try_read(&mut sink) {
+                Ok(0) => break,
+                Ok(length) => taken += length,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if !self.watch.readable(LINGER).await {
+                        break;
+                    }
                 }
+                Err(_) => break,
             }
-        })
-        .await;
+        }
         self.core.buffers.give(sink);
     }
 }

@@ -1,4 +1,5 @@
-//! Notices that a client has left while nothing is being read from it.
+//! Notices that a client has left while nothing is being read from it, and that a wait for its sake has taken
+//! too long.
 //!
 //! One poll stays armed on the client's socket for as long as a request runs; the same poll then tells that
 //! the next request has come, so it costs nothing extra on a kept connection. A client that only shuts down
@@ -6,13 +7,18 @@
 //! the dearer mistake.
 
 use std::{
-    future::Future,
+    future::{Future, poll_fn},
     io,
     pin::Pin,
     task::{Context, Poll},
+    time::Duration,
 };
 
-use crate::socket::{Peek, Socket};
+use crate::{
+    core::Core,
+    deadlines::Deadline,
+    socket::{Peek, Socket},
+};
 
 /// The watch on one client.
 pub(crate) struct ClientWatch {
@@ -20,13 +26,25 @@ pub(crate) struct ClientWatch {
     armed: Option<Pin<Box<dyn Future<Output = io::Result<()>>>>>,
     /// The next request has begun to arrive. Until it is read, the client's leaving can't be seen.
     has_data: bool,
+    deadline: Deadline,
 }
 
 // === impl ClientWatch ===
 
 impl ClientWatch {
-    pub(crate) fn new(socket: Socket) -> Self {
-        Self { socket, armed: None, has_data: false }
+    pub(crate) fn new(core: &Core, socket: Socket) -> Self {
+        let deadline = Deadline::new(core.deadlines.clone());
+        Self { socket, armed: None, has_data: false, deadline }
+    }
+
+    /// Bounds the wait that follows.
+    pub(crate) fn set_limit(&self, limit: Duration) {
+        self.deadline.set(limit);
+    }
+
+    /// Ready when the limit has passed.
+    pub(crate) fn poll_limit(&self, cx: &mut Context<'_>) -> Poll<()> {
+        self.deadline.poll_passed(cx)
     }
 
     /// Ready when the client has left.
@@ -48,12 +66,17 @@ impl ClientWatch {
         }
     }
 
-    /// Waits until there is something to read, which may be the end.
-    pub(crate) async fn readable(&mut self) {
+    /// Waits until there is something to read, which may be the end. False when the limit has passed.
+    pub(crate) async fn readable(&mut self, limit: Duration) -> bool {
         if std::mem::take(&mut self.has_data) {
-            return;
+            return true;
         }
-        std::future::poll_fn(|cx| self.poll_readable(cx)).await;
+        self.set_limit(limit);
+        poll_fn(|cx| match self.poll_readable(cx) {
+            Poll::Ready(()) => Poll::Ready(true),
+            Poll::Pending => self.poll_limit(cx).map(|()| false),
+        })
+        .await
     }
 
     fn poll_readable(&mut self, cx: &mut Context<'_>) -> Poll<()> {

@@ -59,9 +59,7 @@ pub(crate) async fn serve(core: Rc<Core>, socket: Socket) {
         registration.set_idle(false);
         served += 1;
         let is_last = max_requests > 0 && served >= max_requests;
-        // What it takes to get a response is let go before a stream that may last for minutes: hence the box.
-        let end = Box::pin(request(&core, &mut client, is_last)).await;
-        let after = match end {
+        let after = match request(&core, &mut client, is_last).await {
             RequestEnd::Answered(exchange, answered, terms) => {
                 relay(&core, &mut client, exchange, answered, terms).await
             }
@@ -78,7 +76,7 @@ pub(crate) async fn serve(core: Rc<Core>, socket: Socket) {
 /// Takes one request through the stages up to an engine's response.
 async fn request(core: &Core, client: &mut Client, is_last: bool) -> RequestEnd {
     let started = Instant::now();
-    let mut head = match receive::head(client, core).await {
+    let mut head = match receive::head(client, core, started).await {
         Ok(head) => head,
         Err(ReceiveEnd::Silent) => return RequestEnd::Over(After::Close),
         Err(ReceiveEnd::Refused(refusal)) => {
@@ -88,7 +86,7 @@ async fn request(core: &Core, client: &mut Client, is_last: bool) -> RequestEnd 
     };
     head.keep_alive &= !is_last;
     let headers = FromHeaders::read(&head, &client.inbound, &core.settings.headers);
-    let given_id = headers.as_ref().ok().and_then(|headers| headers.request_id.clone());
+    let given_id = FromHeaders::request_id(&head, &client.inbound, &core.settings.headers);
     let id = given_id.unwrap_or_else(|| core.new_request_id());
     let mut exchange = Exchange::new(id, started, head.line(&client.inbound));
     let routed = headers.and_then(|headers| Ok((Route::of(&head, &client.inbound)?, headers)));
@@ -120,7 +118,7 @@ async fn proxied(
     client: &mut Client,
     exchange: &mut Exchange,
     head: &RequestHead,
-    headers: FromHeaders,
+    headers: Box<FromHeaders>,
 ) -> Result<Answered, ProxiedEnd> {
     if let Some(model) = &headers.model
         && let Err(refusal) = proxy::check_target(core, headers.routing_key.as_deref(), model)

@@ -1,7 +1,7 @@
 //! The state of one core: everything that its connections share, none of it behind a lock.
 
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     rc::Rc,
     sync::{
         Arc,
@@ -17,6 +17,7 @@ use stargate_routing::Snapshot;
 use crate::{
     SharedSnapshot,
     buffers::Buffers,
+    deadlines::Deadlines,
     drain::Drain,
     levels::Levels,
     observation::Observation,
@@ -25,6 +26,7 @@ use crate::{
     retry_budget::RetryBudget,
     settings::Settings,
     socket::{Peek, Socket},
+    upstream_request::AttemptStamp,
 };
 
 /// What all cores share besides the snapshot and the load counters in it.
@@ -32,6 +34,8 @@ use crate::{
 pub(crate) struct Shared {
     /// When the data plane started, in Unix seconds.
     pub(crate) started_unix_s: u64,
+    /// Tells this process's attempts from another's.
+    pub(crate) gateway: u32,
     /// Client connections open.
     pub(crate) connections: AtomicUsize,
     /// Bytes of request bodies held for replay.
@@ -44,12 +48,17 @@ pub(crate) struct Core {
     pub(crate) levels: Arc<Levels>,
     pub(crate) shared: Arc<Shared>,
     pub(crate) buffers: Buffers,
+    pub(crate) deadlines: Rc<Deadlines>,
     pub(crate) pool: RefCell<Pool>,
     pub(crate) retry_budget: RefCell<RetryBudget>,
     pub(crate) rng: RefCell<fastrand::Rng>,
     snapshot: RefCell<arc_swap::Cache<SharedSnapshot, Arc<Snapshot>>>,
     observations: Arc<ArrayQueue<Observation>>,
     clients: RefCell<Slab<Registered>>,
+    /// Attempts made.
+    attempts: Cell<u64>,
+    /// Listeners open.
+    pub(crate) listening: Cell<usize>,
     pub(crate) drain: Drain,
 }
 
@@ -77,11 +86,14 @@ impl Core {
     ) -> Self {
         Self {
             buffers: Buffers::default(),
+            deadlines: Rc::new(Deadlines::new(Instant::now())),
             pool: RefCell::new(Pool::new(settings.pool.clone())),
             retry_budget: RefCell::new(RetryBudget::new(&settings.retry, Instant::now())),
             rng: RefCell::new(fastrand::Rng::new()),
             snapshot: RefCell::new(arc_swap::Cache::new(snapshot)),
             clients: RefCell::default(),
+            attempts: Cell::new(0),
+            listening: Cell::new(0),
             drain: Drain::default(),
             settings,
             levels,
@@ -97,6 +109,12 @@ impl Core {
 
     pub(crate) fn new_request_id(&self) -> RequestId {
         RequestId::generate(&mut self.rng.borrow_mut())
+    }
+
+    /// The name of the next attempt.
+    pub(crate) fn stamp_attempt(&self) -> AttemptStamp {
+        self.attempts.set(self.attempts.get() + 1);
+        AttemptStamp { gateway: self.shared.gateway, core: self.levels.cpu, sequence: self.attempts.get() }
     }
 
     /// Hands an observation to the control plane; counts it where there is no room.
@@ -129,8 +147,9 @@ impl Core {
         clients.iter().filter(|(_, client)| !client.is_idle).count() as u64
     }
 
-    pub(crate) fn has_clients(&self) -> bool {
-        !self.clients.borrow().is_empty()
+    /// Whether anything is left to end: a thread that ends before would leave it to nobody.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.listening.get() > 0 || !self.clients.borrow().is_empty()
     }
 
     /// Housekeeping, about once a second.

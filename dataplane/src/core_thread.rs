@@ -18,6 +18,7 @@ use crate::{
     SharedSnapshot, StartError,
     accept::accept,
     core::{Core, Shared},
+    deadlines::TICK,
     driver::CoreRuntime,
     levels::Levels,
     observation::Observation,
@@ -123,10 +124,19 @@ fn run(
                 return 0;
             }
         };
+        monoio::spawn(tick(core.clone()));
         let _ = started.send(Ok(levels));
         serve_until(&core, drained).await;
         drain(&core).await
     })
+}
+
+/// Looks over the deadlines, until the runtime ends.
+async fn tick(core: Rc<Core>) {
+    loop {
+        monoio::time::sleep(TICK).await;
+        core.deadlines.tick(Instant::now());
+    }
 }
 
 /// Keeps house until the core is asked to drain.
@@ -149,16 +159,17 @@ async fn serve_until(core: &Core, drained: UnixStream) {
 async fn drain(core: &Core) -> u64 {
     core.start_draining();
     let deadline = Instant::now() + core.settings.timeouts.shutdown_grace;
-    while core.has_clients() && Instant::now() < deadline {
+    // One look at least comes after a turn of the loop, in which listeners end and their closing is handed
+    // to the kernel: a runtime that is dropped before leaks them, open.
+    let mut is_busy = true;
+    while is_busy && Instant::now() < deadline {
         monoio::time::sleep(DRAIN_LOOK).await;
         core.start_draining();
-    }
-    if !core.has_clients() {
-        return 0;
+        is_busy = core.is_busy();
     }
     let cut = core.cut_all();
     let deadline = Instant::now() + CUT_GRACE;
-    while core.has_clients() && Instant::now() < deadline {
+    while core.is_busy() && Instant::now() < deadline {
         monoio::time::sleep(DRAIN_LOOK).await;
     }
     cut

@@ -27,7 +27,7 @@ const MAX_WAIT: Duration = Duration::from_secs(60);
 /// What headers say.
 #[derive(Debug, Default)]
 pub(crate) struct FromHeaders {
-    pub(crate) request_id: Option<RequestId>,
+    request_id: Option<RequestId>,
     pub(crate) model: Option<String>,
     pub(crate) input_tokens: Option<Tokens>,
     pub(crate) routing_key: Option<String>,
@@ -49,9 +49,13 @@ pub(crate) struct FromBody {
 // === impl FromHeaders ===
 
 impl FromHeaders {
-    pub(crate) fn read(head: &RequestHead, bytes: &[u8], policy: &HeaderPolicy) -> Result<Self, Refusal> {
+    pub(crate) fn read(
+        head: &RequestHead,
+        bytes: &[u8],
+        policy: &HeaderPolicy,
+    ) -> Result<Box<Self>, Refusal> {
         if !policy.trusted {
-            return Ok(Self::default());
+            return Ok(Box::default());
         }
         let headers = &head.stargate;
         let text = |span: Option<Span>, name| {
@@ -66,20 +70,17 @@ impl FromHeaders {
                 "x-routing-method: the configuration allows no method to be selected by requests",
             ));
         }
-        let request_id = headers
-            .request_id
-            .map(|span| {
-                RequestId::from_caller(span.of_bytes(bytes))
-                    .ok_or_else(|| invalid("x-request-id", "1 to 128 printable ASCII characters are allowed"))
-            })
-            .transpose()?;
+        let request_id = Self::request_id(head, bytes, policy);
+        if headers.request_id.is_some() && request_id.is_none() {
+            return Err(invalid("x-request-id", "1 to 128 printable ASCII characters are allowed"));
+        }
         let model = text(headers.model, "x-model")?;
         if model.as_deref() == Some("") {
             return Err(invalid("x-model", "it is empty"));
         }
         let affinity = [headers.cache_affinity_key, headers.session_id].into_iter().flatten();
         let affinity_key = affinity.map(|span| span.of_bytes(bytes)).find(|key| !key.is_empty());
-        let from_headers = Self {
+        let from_headers = Box::new(Self {
             request_id,
             model,
             input_tokens: number(headers.input_tokens, "x-input-tokens", u64::MAX)?.map(Tokens),
@@ -92,11 +93,17 @@ impl FromHeaders {
                 .min(MAX_WAIT),
             retry_wait: number(headers.retry_wait_ms, "x-stargate-max-wait-ms", u64::MAX)?
                 .map(Duration::from_millis),
-        };
+        });
         if policy.strict {
             from_headers.require_all()?;
         }
         Ok(from_headers)
+    }
+
+    /// The caller's id for the request, if it gave a valid one: also where another header is refused.
+    pub(crate) fn request_id(head: &RequestHead, bytes: &[u8], policy: &HeaderPolicy) -> Option<RequestId> {
+        let span = head.stargate.request_id.filter(|_| policy.trusted)?;
+        RequestId::from_caller(span.of_bytes(bytes))
     }
 
     fn require_all(&self) -> Result<(), Refusal> {

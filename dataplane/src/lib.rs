@@ -15,6 +15,7 @@ mod client_watch;
 mod connection;
 mod core;
 mod core_thread;
+mod deadlines;
 mod derive;
 mod drain;
 mod driver;
@@ -143,7 +144,7 @@ pub fn start(settings: Settings, snapshot: SharedSnapshot) -> Result<DataPlane, 
     }
     let (addresses, listeners) = listen_on_all(&settings.listen, cpus.len())?;
     let started_unix_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    let shared = Arc::new(Shared { started_unix_s, ..Shared::default() });
+    let shared = Arc::new(Shared { started_unix_s, gateway: fastrand::u32(..), ..Shared::default() });
     let settings = Arc::new(settings);
     let mut data_plane =
         DataPlane { addresses, observations: Observations { queues: Vec::new() }, cores: Vec::new() };

@@ -71,6 +71,12 @@ impl Pool {
         }
     }
 
+    /// Drops all connections to a backend: one of them turned out to be closed.
+    pub(crate) fn forget(&mut self, backend: BackendUid) {
+        let forgotten = self.idle.remove(&backend);
+        self.count -= forgotten.map_or(0, |idle| idle.len() as u64);
+    }
+
     /// Drops what has expired or was closed by its engine.
     pub(crate) fn sweep(&mut self, now: Instant) {
         self.idle.retain(|_, idle| {

@@ -30,7 +30,7 @@ const POLL: Duration = Duration::from_millis(25);
 /// What a request is routed by, complete.
 #[derive(Debug)]
 pub(crate) struct Derived {
-    pub(crate) headers: FromHeaders,
+    pub(crate) headers: Box<FromHeaders>,
     pub(crate) model: String,
     pub(crate) input_tokens: Tokens,
     pub(crate) affinity_key: Option<Vec<u8>>,
@@ -68,7 +68,7 @@ struct Retries {
 }
 
 /// Finds out what `body` is to be routed by, as far as `headers` did not say.
-pub(crate) fn derive(core: &Core, headers: FromHeaders, body: &[u8]) -> Result<Derived, Refusal> {
+pub(crate) fn derive(core: &Core, headers: Box<FromHeaders>, body: &[u8]) -> Result<Derived, Refusal> {
     if core.settings.headers.strict || headers.is_complete() {
         let model = headers.model.clone().unwrap_or_default();
         let input_tokens = headers.input_tokens.unwrap_or_default();
@@ -154,6 +154,7 @@ pub(crate) async fn respond(
             affinity_key: derived.affinity_key.as_deref(),
             priority: derived.headers.priority,
             expected_queue,
+            stamp: core.stamp_attempt(),
             body_length: body_bytes.len(),
         };
         upstream_request::write_head(&mut message, head, &client.inbound, &backend, &told);
@@ -180,8 +181,12 @@ pub(crate) async fn respond(
                 if !failure.is_safe_to_retry || !retries.take_connect(core) {
                     return Err(ProxyEnd::Refused(failure.into_refusal()));
                 }
-                let excluded = exclusions.exclude_backend(backend.uid);
-                debug_assert!(excluded, "settings bound the attempts to what can be excluded");
+                if failure.is_stale {
+                    core.pool.borrow_mut().forget(backend.uid);
+                } else {
+                    let excluded = exclusions.exclude_backend(backend.uid);
+                    debug_assert!(excluded, "settings bound the attempts to what can be excluded");
+                }
                 last = Some(failure);
             }
             AttemptEnd::ClientLeft => {
@@ -201,19 +206,21 @@ async fn choose_or_wait(
     exclusions: &Exclusions,
 ) -> Result<Result<Choice, Refusal>, ProxyEnd> {
     let began = Instant::now();
-    let deadline = exchange.started + derived.headers.max_wait;
+    let mut now = began;
     let chosen = loop {
-        let chosen = choose(core, exchange, derived, exclusions);
-        let left = deadline.saturating_duration_since(Instant::now());
+        let elapsed = now.saturating_duration_since(exchange.started);
+        let chosen = choose(core, exchange, derived, exclusions, elapsed);
+        let left = derived.headers.max_wait.saturating_sub(elapsed);
         // An unknown target is unknown for good as far as anyone can tell; what failed within this request
         // does not come back within it.
         let can_change = matches!(&chosen, Err(refusal) if refusal.code == ErrorCode::NoActiveBackend);
         if !can_change || left.is_zero() || !exclusions.is_empty() {
             break chosen;
         }
-        match race(std::future::pending::<()>(), &mut client.watch, left.min(POLL)).await {
+        // Boxed: a timer is large, and hardly any request waits for one.
+        match race(Box::pin(monoio::time::sleep(left.min(POLL))), &mut client.watch, left).await {
             Raced::ClientLeft => return Err(ProxyEnd::ClientLeft),
-            Raced::TimedOut | Raced::Done(()) => {}
+            Raced::TimedOut | Raced::Done(()) => now = Instant::now(),
         }
     };
     exchange.routing += began.elapsed();
@@ -226,6 +233,7 @@ fn choose(
     exchange: &mut Exchange,
     derived: &Derived,
     exclusions: &Exclusions,
+    elapsed: Duration,
 ) -> Result<Choice, Refusal> {
     let routing_key = derived.headers.routing_key.as_deref();
     core.with_snapshot(|snapshot| {
@@ -238,7 +246,7 @@ fn choose(
             affinity_key: derived.affinity_key.as_deref(),
             priority: derived.headers.priority.unwrap_or_default(),
             slo: derived.headers.slo,
-            elapsed: exchange.started.elapsed(),
+            elapsed,
         };
         match decide(target, &request, exclusions, &mut core.rng.borrow_mut()) {
             Decision::Selected(selected) => {

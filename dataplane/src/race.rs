@@ -12,7 +12,6 @@ use std::{
     time::Duration,
 };
 
-use monoio::time::Sleep;
 use pin_project_lite::pin_project;
 
 use crate::client_watch::ClientWatch;
@@ -41,8 +40,6 @@ pin_project! {
         #[pin]
         operation: F,
         client: &'a mut ClientWatch,
-        #[pin]
-        timer: Sleep,
     }
 }
 
@@ -64,19 +61,15 @@ pin_project! {
     }
 }
 
-/// Waits for `operation`, which must be safe to drop.
+/// Waits for `operation`, which must be safe to drop, for `limit` at most.
 pub(crate) fn race<F: Future>(operation: F, client: &mut ClientWatch, limit: Duration) -> Race<'_, F> {
-    Race { operation, client, timer: monoio::time::sleep(limit) }
+    client.set_limit(limit);
+    Race { operation, client }
 }
 
 /// Waits for either; both must be safe to drop. `left` is preferred when both are ready.
 pub(crate) fn first<L: Future, R: Future>(left: L, right: R) -> FirstOf<L, R> {
     FirstOf { left, right }
-}
-
-/// Waits for `operation` with nobody to leave; `None` when the limit has passed. It must be safe to drop.
-pub(crate) async fn within<F: Future>(limit: Duration, operation: F) -> Option<F::Output> {
-    monoio::time::timeout(limit, operation).await.ok()
 }
 
 /// Runs `task` so that a panic in it ends only it. `None` when it panicked.
@@ -97,7 +90,7 @@ impl<F: Future> Future for Race<'_, F> {
         if this.client.poll_left(cx).is_ready() {
             return Poll::Ready(Raced::ClientLeft);
         }
-        this.timer.poll(cx).map(|()| Raced::TimedOut)
+        this.client.poll_limit(cx).map(|()| Raced::TimedOut)
     }
 }
 

@@ -53,9 +53,13 @@ struct ReplayCharge {
 }
 
 /// Reads a head; the client's inbound bytes then start with it.
-pub(crate) async fn head(client: &mut Client, core: &Core) -> Result<RequestHead, ReceiveEnd> {
+pub(crate) async fn head(
+    client: &mut Client,
+    core: &Core,
+    began: Instant,
+) -> Result<RequestHead, ReceiveEnd> {
     let limits = &core.settings.limits;
-    let deadline = Instant::now() + core.settings.timeouts.header;
+    let limit = core.settings.timeouts.header;
     loop {
         if !client.inbound.is_empty() {
             match RequestHead::parse(&client.inbound, limits.max_head_bytes, limits.max_headers) {
@@ -64,10 +68,9 @@ pub(crate) async fn head(client: &mut Client, core: &Core) -> Result<RequestHead
                 Err(error) => return Err(ReceiveEnd::Refused(refusal_of(&error))),
             }
         }
-        match client.fill(deadline.saturating_duration_since(Instant::now())).await {
+        match client.fill(limit.saturating_sub(began.elapsed())).await {
             Ok(()) => {}
             Err(ReadEnd::TimedOut) if !client.inbound.is_empty() => {
-                let limit = core.settings.timeouts.header;
                 let message = format!("the request's head did not arrive within {limit:?}");
                 return Err(ReceiveEnd::Refused(Refusal::new(ErrorCode::RequestTimeout, message)));
             }

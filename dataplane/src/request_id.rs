@@ -15,7 +15,8 @@ impl RequestId {
     pub(crate) fn generate(rng: &mut fastrand::Rng) -> Self {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         let millis = now.as_millis() as u64;
-        let random: [u8; 10] = std::array::from_fn(|_| rng.u8(..));
+        let mut random = [0; 10];
+        rng.fill(&mut random);
         let id = uuid::Builder::from_unix_timestamp_millis(millis, &random).into_uuid();
         Self::from(id)
     }

@@ -1,7 +1,7 @@
 //! The request as an engine gets it: the client's own head, less what is for this hop or for Stargate, plus
 //! what Stargate tells engines. The body is not touched.
 
-use std::time::Duration;
+use std::{fmt, time::Duration};
 
 use stargate_routing::{Backend, Tokens};
 
@@ -22,7 +22,19 @@ pub(crate) struct Told<'a> {
     pub(crate) affinity_key: Option<&'a [u8]>,
     pub(crate) priority: Option<u32>,
     pub(crate) expected_queue: Option<Duration>,
+    pub(crate) stamp: AttemptStamp,
     pub(crate) body_length: usize,
+}
+
+/// Names an attempt uniquely, so that a stats publisher can say which ones its report includes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AttemptStamp {
+    /// Drawn when the process started.
+    pub(crate) gateway: u32,
+    /// CPU number.
+    pub(crate) core: usize,
+    /// Counts the core's attempts, from 1.
+    pub(crate) sequence: u64,
 }
 
 /// Appends the head for `backend` to `out`.
@@ -60,10 +72,11 @@ pub(crate) fn write_head(
     if let Some(priority) = told.priority {
         number(out, "x-priority", u64::from(priority));
     }
-    if backend.publishes_stats
-        && let Some(delay) = told.expected_queue
-    {
-        number(out, "x-stargate-expected-queue-ms", delay.as_millis() as u64);
+    if backend.publishes_stats {
+        header(out, "x-stargate-attempt", told.stamp.to_string().as_bytes());
+        if let Some(delay) = told.expected_queue {
+            number(out, "x-stargate-expected-queue-ms", delay.as_millis() as u64);
+        }
     }
     // A GET without a body must not announce one; anything else says 0 (RFC 9110 section 8.6).
     if head.body != BodyFraming::None || !matches!(head.method, Method::Get | Method::Head) {
@@ -89,6 +102,14 @@ fn is_header_value(value: &[u8]) -> bool {
         && value.iter().all(|byte| matches!(byte, 0x20..=0x7e))
         && value.first() != Some(&b' ')
         && value.last() != Some(&b' ')
+}
+
+// === impl AttemptStamp ===
+
+impl fmt::Display for AttemptStamp {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{:08x}.{}.{}", self.gateway, self.core, self.sequence)
+    }
 }
 
 #[cfg(test)]
@@ -126,6 +147,7 @@ mod tests {
             affinity_key: None,
             priority: None,
             expected_queue: Some(Duration::from_millis(12)),
+            stamp: AttemptStamp { gateway: 0xab, core: 1, sequence: 9 },
             body_length: 0,
         }
     }
@@ -139,7 +161,7 @@ mod tests {
         assert_eq!(
             written(text, &backend(true), &told),
             "POST /base/v1/x?a=b HTTP/1.1\r\nhost: engine:1\r\nX-A: 1\r\nX-A: 2\r\nx-request-id: r\r\nx-model: m\r\n\
-             x-input-tokens: 5\r\nx-cache-affinity-key: k\r\nx-priority: 3\r\nx-stargate-expected-queue-ms: 12\r\n\
+             x-input-tokens: 5\r\nx-cache-affinity-key: k\r\nx-priority: 3\r\nx-stargate-attempt: 000000ab.1.9\r\nx-stargate-expected-queue-ms: 12\r\n\
              content-length: 7\r\n\r\n"
         );
     }
@@ -148,7 +170,7 @@ mod tests {
     fn an_engine_that_publishes_no_stats_is_not_told_of_its_queue() {
         let id = RequestId::from_caller(b"r").unwrap();
         let out = written("GET /v1/x HTTP/1.1\r\nHost: gw\r\n\r\n", &backend(false), &told(&id));
-        assert!(!out.contains("expected-queue") && !out.contains("content-length"));
+        assert!(!out.contains("x-stargate-") && !out.contains("content-length"));
     }
 
     #[test]

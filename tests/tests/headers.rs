@@ -365,7 +365,11 @@ fn a_stats_publisher_is_told_what_was_expected_of_its_queue_and_nobody_else_is()
 #[test]
 fn a_stats_publisher_is_told_which_attempt_it_is_and_nobody_else_is() {
     const NAME: &str = "x-stargate-attempt";
-    assert_eq!(told_to_the_engine(true, NAME).as_deref(), Some("1"));
+    let stamp = told_to_the_engine(true, NAME).expect("a stamp `<gateway>.<core>.<sequence>`");
+    let parts: Vec<&str> = stamp.split('.').collect();
+    let [gateway, core, sequence] = parts[..] else { panic!("{stamp}") };
+    assert!(gateway.len() == 8 && u32::from_str_radix(gateway, 16).is_ok(), "{stamp}");
+    assert!(core.parse::<u32>().is_ok() && sequence == "1", "the first attempt of its core: {stamp}");
     assert_eq!(told_to_the_engine(false, NAME), None);
 }
 

@@ -1,6 +1,6 @@
 use super::*;
 
-fn headers(lines: &str, policy: &HeaderPolicy) -> Result<FromHeaders, Refusal> {
+fn headers(lines: &str, policy: &HeaderPolicy) -> Result<Box<FromHeaders>, Refusal> {
     let text = format!("POST /v1/x HTTP/1.1\r\nhost: a\r\n{lines}\r\n");
     let head = RequestHead::parse(text.as_bytes(), 4096, 100).unwrap().unwrap();
     FromHeaders::read(&head, text.as_bytes(), policy)

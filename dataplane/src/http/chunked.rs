@@ -27,7 +27,8 @@ enum State {
     DataCarriageReturn,
     DataLineFeed,
     TrailerLineStart,
-    TrailerLine,
+    TrailerName,
+    TrailerValue,
     TrailerLineFeed,
     LastLineFeed,
     Done,
@@ -52,6 +53,8 @@ pub(crate) enum ChunkedError {
     LineBreak,
     #[error("a chunk is longer than its size says")]
     DataTooLong,
+    #[error("a trailer is not a header field")]
+    Trailer,
     #[error("the trailers are longer than {MAX_TRAILER_BYTES} bytes")]
     TrailersTooLong,
 }
@@ -127,15 +130,19 @@ impl ChunkedDecoder {
             State::DataLineFeed if byte == b'\n' => State::default(),
             State::DataLineFeed => return Err(ChunkedError::LineBreak),
             State::TrailerLineStart if byte == b'\r' => State::LastLineFeed,
-            State::TrailerLineStart | State::TrailerLine => {
+            State::TrailerLineStart | State::TrailerName | State::TrailerValue => {
                 if self.trailers.len() == MAX_TRAILER_BYTES {
                     return Err(ChunkedError::TrailersTooLong);
                 }
                 self.trailers.push(byte);
-                match byte {
-                    b'\r' => State::TrailerLineFeed,
-                    b'\n' | 0 => return Err(ChunkedError::LineBreak),
-                    _ => State::TrailerLine,
+                match (self.state, byte) {
+                    (State::TrailerName, b':') => State::TrailerValue,
+                    (State::TrailerValue, b'\r') => State::TrailerLineFeed,
+                    (State::TrailerValue, b'\t' | b' '..=b'~' | 0x80..) => State::TrailerValue,
+                    (State::TrailerLineStart | State::TrailerName, byte) if is_token(byte) => {
+                        State::TrailerName
+                    }
+                    _ => return Err(ChunkedError::Trailer),
                 }
             }
             State::TrailerLineFeed if byte == b'\n' => {
@@ -148,6 +155,11 @@ impl ChunkedDecoder {
             State::Data { .. } | State::Done => self.state,
         })
     }
+}
+
+/// RFC 9110 section 5.6.2: what a field's name is made of.
+fn is_token(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte)
 }
 
 #[cfg(test)]
@@ -192,7 +204,13 @@ mod tests {
             (b"5\r\nhello\rX", ChunkedError::LineBreak),
             (b"5;\n", ChunkedError::LineBreak),
             (b"1000000000000000\r\n", ChunkedError::SizeTooLong),
-            (b"0\r\nx: 1\n", ChunkedError::LineBreak),
+            (b"0\r\nx: 1\n", ChunkedError::Trailer),
+            (b"0\r\nx : 1\r\n\r\n", ChunkedError::Trailer),
+            (b"0\r\nx 1\r\n\r\n", ChunkedError::Trailer),
+            (b"0\r\n: 1\r\n\r\n", ChunkedError::Trailer),
+            (b"0\r\nx: 1\r\n folded\r\n\r\n", ChunkedError::Trailer),
+            (b"0\r\nx: a\0b\r\n\r\n", ChunkedError::Trailer),
+            (b"0\r\nx: a\rb\r\n", ChunkedError::LineBreak),
             (b"0\r\n\rX", ChunkedError::LineBreak),
         ] {
             assert_eq!(
@@ -204,7 +222,7 @@ mod tests {
         }
         let extension = [b"5;".as_slice(), &[b'a'; 300], b"\r\n"].concat();
         assert_eq!(decode_in_pieces(&extension, 7).map(|_| ()), Err(ChunkedError::ExtensionTooLong));
-        let trailers = [b"0\r\n".as_slice(), &[b'a'; 9000]].concat();
+        let trailers = [b"0\r\na:".as_slice(), &[b'a'; 9000]].concat();
         assert_eq!(decode_in_pieces(&trailers, 1000).map(|_| ()), Err(ChunkedError::TrailersTooLong));
     }
 
