@@ -9,6 +9,8 @@ mod python;
 mod step;
 mod workspace;
 
+use std::process::ExitCode;
+
 use clap::{Parser, Subcommand};
 
 /// Tasks of this workspace.
@@ -31,11 +33,18 @@ enum Task {
     BuildEbpf,
 }
 
-fn main() -> anyhow::Result<()> {
-    match Arguments::parse().task {
+fn main() -> ExitCode {
+    let result = match Arguments::parse().task {
         Task::Demo(options) => demo::run(&options),
         Task::Ci => ci::run(),
         Task::SetupEbpf => ebpf::set_up(),
         Task::BuildEbpf => ebpf::build(),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
     }
 }
