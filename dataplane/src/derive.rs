@@ -3,7 +3,7 @@
 //! The body is only looked into for what no header gave. It is read leniently: a field of another shape than
 //! expected is passed over, so that a new field of an API breaks nothing here.
 
-use std::{borrow::Cow, fmt, time::Duration};
+use std::{fmt, time::Duration};
 
 use serde::{
     Deserialize, Deserializer,
@@ -221,9 +221,9 @@ impl<'de> Deserialize<'de> for FromBody {
                 // Of a field that comes twice the last counts, as in the engines' own parsers.
                 while let Some(field) = map.next_key()? {
                     match field {
-                        Field::Model => from_body.model = map.next_value::<MaybeText<'_>>()?.into_filled(),
+                        Field::Model => from_body.model = filled_text(map.next_value()?),
                         Field::PromptCacheKey => {
-                            from_body.prompt_cache_key = map.next_value::<MaybeText<'_>>()?.into_filled();
+                            from_body.prompt_cache_key = filled_text(map.next_value()?);
                         }
                         Field::Messages => {
                             let TextBytes(bytes) = map.next_value()?;
@@ -242,67 +242,9 @@ impl<'de> Deserialize<'de> for FromBody {
     }
 }
 
-/// A string, or anything else.
-struct MaybeText<'a>(Option<Cow<'a, str>>);
-
-impl MaybeText<'_> {
-    fn into_filled(self) -> Option<String> {
-        self.0.filter(|text| !text.is_empty()).map(Cow::into_owned)
-    }
-}
-
-impl<'de> Deserialize<'de> for MaybeText<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Text;
-
-        impl<'de> Visitor<'de> for Text {
-            type Value = MaybeText<'de>;
-
-            fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-                formatter.write_str("any value")
-            }
-
-            fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
-                Ok(MaybeText(Some(Cow::Borrowed(text))))
-            }
-
-            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-                Ok(MaybeText(Some(Cow::Owned(text.to_owned()))))
-            }
-
-            fn visit_unit<E>(self) -> Result<Self::Value, E> {
-                Ok(MaybeText(None))
-            }
-
-            fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
-                Ok(MaybeText(None))
-            }
-
-            fn visit_i64<E>(self, _: i64) -> Result<Self::Value, E> {
-                Ok(MaybeText(None))
-            }
-
-            fn visit_u64<E>(self, _: u64) -> Result<Self::Value, E> {
-                Ok(MaybeText(None))
-            }
-
-            fn visit_f64<E>(self, _: f64) -> Result<Self::Value, E> {
-                Ok(MaybeText(None))
-            }
-
-            fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-                while seq.next_element::<IgnoredAny>()?.is_some() {}
-                Ok(MaybeText(None))
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                while map.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
-                Ok(MaybeText(None))
-            }
-        }
-
-        deserializer.deserialize_any(Text)
-    }
+/// A string that is not empty; `None` for anything else.
+fn filled_text(value: &RawValue) -> Option<String> {
+    serde_json::from_str(value.get()).ok().filter(|text: &String| !text.is_empty())
 }
 
 /// Bytes of text in a value of any depth. A number counts as a token id.
