@@ -1,7 +1,7 @@
 //! An engine scripted by the test: it gets each request and does with the connection what it likes.
 //!
 //! For behaviour that no orderly server has: silence, single bytes, invalid HTTP, ends in the wrong place.
-//! `GET /health` is answered by itself and never reaches the script, so that health checks disturb nothing.
+//! `GET …/health` is answered by itself and never reaches the script, so that health checks disturb nothing.
 
 use std::{
     fmt::{self, Write as _},
@@ -327,7 +327,7 @@ fn serve(mut connection: Connection, number: usize, shared: &Shared) {
         let Ok(head) = connection.read_head() else { return };
         set_waiting(&connection, false);
         shared.state().idle.retain(|(n, _)| *n != number);
-        if head.start_line.starts_with("GET /health ") {
+        if head.start_line.starts_with("GET ") && head.start_line.ends_with("/health HTTP/1.1") {
             let _ = connection.try_send("HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok");
             continue;
         }
