@@ -4,17 +4,23 @@
 //! a decay and divided, so that long prompts, which say most, weigh most, and a few tiny ones (all overhead)
 //! do not. Time to first byte also holds queueing, the network and, for answers that are not streamed, the
 //! whole generation: the estimate errs low, alike for all backends of a target, and so still compares them.
-//! It is sticky: without traffic it stays.
+//! It is forgotten after a while without samples: one that came out too low would otherwise keep the traffic
+//! away that could correct it.
 
 use std::time::Duration;
 
 use stargate_routing::Tokens;
+use tokio::time::Instant;
 
 /// Share of what is remembered that each sample replaces.
 const DECAY: f64 = 1.0 / 16.0;
 /// Samples before an estimate counts: an engine's first answers are its slowest (kernels compile, caches are
 /// cold), and an estimate that is too low would keep further samples away.
 const SAMPLES_MIN: u32 = 4;
+/// An estimate is good for this long after its last sample; then the backend counts as unknown again, and so as
+/// fast as the fastest, and is tried. Long against the pauses of a backend that is in use, short against an
+/// operator's patience.
+const LIFE: Duration = Duration::from_secs(30);
 /// Routing sees steps of a fourth of a doubling: about what an estimate is worth, and backends that are alike
 /// mostly tie instead of the one that measured 1 % faster getting every request.
 const STEPS_PER_DOUBLING: f64 = 4.0;
@@ -45,17 +51,19 @@ pub struct ThroughputEstimate {
     seconds: f64,
     samples: u32,
     published: Option<f64>,
+    last_sample: Option<Instant>,
 }
 
 // === impl ThroughputEstimate ===
 
 impl ThroughputEstimate {
     /// Takes a sample. True when what is published changed.
-    pub fn add(&mut self, sample: Sample) -> bool {
+    pub fn add(&mut self, sample: Sample, now: Instant) -> bool {
         let seconds = sample.first_byte.as_secs_f64();
         if sample.input.0 == 0 || seconds <= 0.0 {
             return false;
         }
+        self.last_sample = Some(now);
         self.tokens += sample.input.0 as f64 - self.tokens * DECAY;
         self.seconds += seconds - self.seconds * DECAY;
         self.samples = self.samples.saturating_add(1);
@@ -70,6 +78,16 @@ impl ThroughputEstimate {
         }
         self.published = Some((step.round() / STEPS_PER_DOUBLING).exp2());
         true
+    }
+
+    /// Forgets what is too old. True when that changes what is published.
+    pub fn expire(&mut self, now: Instant) -> bool {
+        if self.last_sample.is_none_or(|last| now.saturating_duration_since(last) < LIFE) {
+            return false;
+        }
+        let was_published = self.published.is_some();
+        *self = Self::default();
+        was_published
     }
 
     /// Tokens per second as routing knows it; `None` until there are enough samples.
@@ -88,28 +106,28 @@ mod tests {
 
     #[test]
     fn a_constant_rate_is_learned_after_enough_samples() {
-        let mut estimate = ThroughputEstimate::default();
+        let (mut estimate, now) = (ThroughputEstimate::default(), Instant::now());
         for _ in 1..SAMPLES_MIN {
-            assert!(!estimate.add(sample(1000, 100)));
+            assert!(!estimate.add(sample(1000, 100), now));
             assert_eq!(estimate.published(), None);
         }
-        assert!(estimate.add(sample(1000, 100)));
+        assert!(estimate.add(sample(1000, 100), now));
         let step = 2f64.powf(13.25);
         assert!((estimate.published().unwrap() - step).abs() < 1e-6, "the nearest step to 10 000");
-        assert!(!estimate.add(sample(1000, 100)), "nothing new");
+        assert!(!estimate.add(sample(1000, 100), now), "nothing new");
     }
 
     #[test]
     fn it_follows_a_change_and_long_prompts_weigh_most() {
-        let mut estimate = ThroughputEstimate::default();
+        let (mut estimate, now) = (ThroughputEstimate::default(), Instant::now());
         for _ in 0..200 {
-            estimate.add(sample(10_000, 1000));
-            estimate.add(sample(1, 50));
+            estimate.add(sample(10_000, 1000), now);
+            estimate.add(sample(1, 50), now);
         }
         let mixed = estimate.published().unwrap();
         assert!((8_000.0..12_000.0).contains(&mixed), "{mixed}");
         for _ in 0..200 {
-            estimate.add(sample(10_000, 2000));
+            estimate.add(sample(10_000, 2000), now);
         }
         let slower = estimate.published().unwrap();
         assert!((4_000.0..6_000.0).contains(&slower), "{slower}");
@@ -120,7 +138,7 @@ mod tests {
         let published = |ms| {
             let mut estimate = ThroughputEstimate::default();
             for _ in 0..SAMPLES_MIN {
-                estimate.add(sample(1000, ms));
+                estimate.add(sample(1000, ms), Instant::now());
             }
             estimate.published()
         };
@@ -130,11 +148,29 @@ mod tests {
 
     #[test]
     fn samples_that_say_nothing_are_ignored() {
-        let mut estimate = ThroughputEstimate::default();
+        let (mut estimate, now) = (ThroughputEstimate::default(), Instant::now());
         for _ in 0..10 {
-            assert!(!estimate.add(sample(0, 100)));
-            assert!(!estimate.add(sample(100, 0)));
+            assert!(!estimate.add(sample(0, 100), now));
+            assert!(!estimate.add(sample(100, 0), now));
         }
         assert_eq!(estimate, ThroughputEstimate::default());
+    }
+
+    #[test]
+    fn an_estimate_without_samples_is_forgotten_and_learned_anew() {
+        let (mut estimate, start) = (ThroughputEstimate::default(), Instant::now());
+        for _ in 0..SAMPLES_MIN {
+            estimate.add(sample(1000, 10_000), start);
+        }
+        assert!(estimate.published().unwrap() < 200.0);
+        assert!(!estimate.expire(start + LIFE - Duration::from_millis(1)));
+        assert!(estimate.published().is_some());
+        assert!(estimate.expire(start + LIFE));
+        assert_eq!(estimate.published(), None);
+        assert!(!estimate.expire(start + 2 * LIFE), "once");
+        for _ in 0..SAMPLES_MIN {
+            estimate.add(sample(1000, 100), start + LIFE);
+        }
+        assert!(estimate.published().unwrap() > 5_000.0);
     }
 }

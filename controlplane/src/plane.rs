@@ -237,14 +237,12 @@ impl ControlPlane {
         cores.observations.drain(|observation| observer.record(observation, now));
         let samples = observer.take_samples();
         drop(observer);
-        if samples.is_empty() {
-            return;
-        }
         let mut registry = self.registry();
         let before = registry.revision();
         for (uid, target, sample) in samples {
-            registry.measured(uid, &target.model, sample);
+            registry.measured(uid, &target.model, sample, now);
         }
+        registry.expire_measured(now);
         if registry.revision() != before {
             self.changed.notify_one();
         }

@@ -166,7 +166,7 @@ fn unknown_throughput_is_assumed_to_be_the_best_known_one() {
     let uid = fixture.registry.get(&BackendId::new("a").unwrap()).unwrap().uid;
     let sample = Sample { input: Tokens(512), first_byte: Duration::from_millis(1000) };
     for _ in 0..8 {
-        fixture.registry.measured(uid, "m", sample);
+        fixture.registry.measured(uid, "m", sample, Instant::now());
     }
     let snapshot = fixture.publish();
     assert_eq!(tps(&snapshot, "a"), TokensPerSecond(512.0));

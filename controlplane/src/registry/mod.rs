@@ -236,13 +236,20 @@ impl Registry {
     }
 
     /// Takes what an attempt showed of a backend's prefill throughput.
-    pub fn measured(&mut self, uid: BackendUid, model: &str, sample: Sample) {
+    pub fn measured(&mut self, uid: BackendUid, model: &str, sample: Sample, now: Instant) {
         let Some(registration) = self.ids.get(&uid).and_then(|id| self.backends.get_mut(id)) else { return };
         if let Some(model) = registration.models.get_mut(model)
-            && model.measured.add(sample)
+            && model.measured.add(sample, now)
         {
             self.revision += 1;
         }
+    }
+
+    /// Forgets measured throughputs that are too old to be believed.
+    pub fn expire_measured(&mut self, now: Instant) {
+        let models = self.backends.values_mut().flat_map(|registration| registration.models.values_mut());
+        let changed = models.filter_map(|model| model.measured.expire(now).then_some(())).count();
+        self.revision += changed as u64;
     }
 
     fn add_static(&mut self, backend: &StaticBackend) {

@@ -234,8 +234,8 @@ fn throughput_is_learned_only_where_none_is_reported() {
     let sample = Sample { input: stargate_routing::Tokens(2048), first_byte: Duration::from_millis(1000) };
     assert_eq!(model(&registry, "a").input_tps(), None);
     for _ in 0..8 {
-        registry.measured(uid, "m", sample);
-        registry.measured(uid, "unknown", sample);
+        registry.measured(uid, "m", sample, now);
+        registry.measured(uid, "unknown", sample, now);
     }
     assert_eq!(model(&registry, "a").input_tps(), Some(2048.0));
     registry.report(&id("a"), stats(&json!({ "last_mean_input_tps": 70 })), now).unwrap();
