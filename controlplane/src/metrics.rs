@@ -120,8 +120,8 @@ impl Metrics {
             ),
             retries: counters(
                 "proxy_retries_total",
-                "Attempts that followed a failed one, by the backend tried",
-                &["routing_key", "model", "inference_server_id"],
+                "Attempts that followed a failed one, by the backend tried and how the one before ended",
+                &["routing_key", "model", "inference_server_id", "reason"],
             ),
             selections: counters(
                 "routing_selections_total",

@@ -7,7 +7,7 @@
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use prometheus::{IntCounter, local::LocalHistogram};
+use prometheus::{IntCounter, IntCounterVec, local::LocalHistogram};
 use stargate_dataplane::{Attempt, AttemptResult, Failure, Fault, Observation, Request};
 use stargate_routing::{Backend, BackendUid, Snapshot, TargetName};
 use tokio::time::Instant;
@@ -65,7 +65,7 @@ struct PairSeries {
     labels: [Arc<str>; 3],
     requests: Vec<(u16, IntCounter)>,
     attempts: Vec<(AttemptResult, IntCounter)>,
-    retries: Option<IntCounter>,
+    retries: Vec<(AttemptResult, IntCounter)>,
     selections: Vec<(AlgorithmName, bool, IntCounter)>,
     used_at: Instant,
 }
@@ -138,8 +138,8 @@ impl Observer {
         }
         let (metrics, pair) = self.pair(Some(&attempt.target), Some(&attempt.backend), now);
         pair.attempt(metrics, attempt.result).inc();
-        if attempt.is_retry {
-            pair.retry(metrics).inc();
+        if let Some(reason) = attempt.retry_of {
+            pair.retry(metrics, reason).inc();
         }
     }
 
@@ -275,7 +275,7 @@ impl PairSeries {
             labels,
             requests: Vec::new(),
             attempts: Vec::new(),
-            retries: None,
+            retries: Vec::new(),
             selections: Vec::new(),
             used_at: now,
         }
@@ -295,18 +295,25 @@ impl PairSeries {
     }
 
     fn attempt(&mut self, metrics: &Metrics, result: AttemptResult) -> &IntCounter {
-        let position = self.attempts.iter().position(|(known, _)| *known == result).unwrap_or_else(|| {
-            let counter = metrics.attempts.with_label_values(&self.with(&[result.as_str()]));
-            self.attempts.push((result, counter));
-            self.attempts.len() - 1
-        });
-        &self.attempts[position].1
+        Self::by_result(&mut self.attempts, &metrics.attempts, &self.labels, result)
     }
 
-    fn retry(&mut self, metrics: &Metrics) -> &IntCounter {
-        let counter =
-            self.retries.take().unwrap_or_else(|| metrics.retries.with_label_values(&self.with(&[])));
-        self.retries.insert(counter)
+    fn retry(&mut self, metrics: &Metrics, reason: AttemptResult) -> &IntCounter {
+        Self::by_result(&mut self.retries, &metrics.retries, &self.labels, reason)
+    }
+
+    fn by_result<'a>(
+        known: &'a mut Vec<(AttemptResult, IntCounter)>,
+        counters: &IntCounterVec,
+        labels: &[Arc<str>; 3],
+        result: AttemptResult,
+    ) -> &'a IntCounter {
+        let position = known.iter().position(|(known, _)| *known == result).unwrap_or_else(|| {
+            let labels = labels.iter().map(|label| &**label).chain([result.as_str()]);
+            known.push((result, counters.with_label_values(&labels.collect::<Vec<_>>())));
+            known.len() - 1
+        });
+        &known[position].1
     }
 
     fn selection(&mut self, metrics: &Metrics, algorithm: AlgorithmName, is_primary: bool) -> &IntCounter {
@@ -332,7 +339,9 @@ impl PairSeries {
             let labels = [algorithm.as_str(), selection_label(*is_primary)];
             let _ = metrics.selections.remove_label_values(&self.with(&labels));
         }
-        let _ = metrics.retries.remove_label_values(&self.with(&[]));
+        for (reason, _) in &self.retries {
+            let _ = metrics.retries.remove_label_values(&self.with(&[reason.as_str()]));
+        }
     }
 }
 

@@ -33,6 +33,8 @@ pub(crate) struct Exchange {
     pub(crate) target: Option<Arc<TargetName>>,
     pub(crate) backend: Option<Arc<Backend>>,
     pub(crate) attempts: u32,
+    /// How the last attempt ended.
+    last_result: Option<AttemptResult>,
     pub(crate) rank: u32,
     pub(crate) routing: Duration,
     pub(crate) first_byte: Option<Duration>,
@@ -60,6 +62,7 @@ impl Exchange {
             target: None,
             backend: None,
             attempts: 0,
+            last_result: None,
             rank: 0,
             routing: Duration::ZERO,
             first_byte: None,
@@ -67,7 +70,8 @@ impl Exchange {
     }
 
     /// Records the end of one attempt.
-    pub(crate) fn attempt_ended(&self, core: &Core, result: AttemptResult, first_byte: Option<Duration>) {
+    pub(crate) fn attempt_ended(&mut self, core: &Core, result: AttemptResult, first_byte: Option<Duration>) {
+        let retry_of = self.last_result.replace(result);
         if let (Some(target), Some(backend)) = (&self.target, &self.backend) {
             core.observe(Observation::Attempt(Attempt {
                 backend: backend.clone(),
@@ -75,7 +79,7 @@ impl Exchange {
                 result,
                 input_tokens: self.input_tokens,
                 first_byte,
-                is_retry: self.attempts > 1,
+                retry_of,
             }));
         }
     }

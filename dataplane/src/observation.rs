@@ -37,8 +37,8 @@ pub struct Attempt {
     pub input_tokens: Tokens,
     /// From sending to the response's head; `None` when there was none.
     pub first_byte: Option<Duration>,
-    /// Whether it was a retry.
-    pub is_retry: bool,
+    /// How the attempt before it ended, where it was a retry.
+    pub retry_of: Option<AttemptResult>,
 }
 
 /// How an attempt ended.

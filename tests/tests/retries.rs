@@ -60,7 +60,10 @@ fn a_refused_connection_moves_the_request_to_another_backend() {
         assert_eq!(response.served_by(), "alive");
     }
     assert_eq!(engine.request_count(), 6);
-    assert!(gateway.metric("stargate_proxy_retries_total", &[]) >= 1.0, "round robin met the dead one");
+    assert!(
+        gateway.metric("stargate_proxy_retries_total", &[("reason", "connect_failed")]) >= 1.0,
+        "round robin met the dead one"
+    );
     assert!(gateway.metric("stargate_proxy_attempts_total", &[("result", "connect_failed")]) >= 1.0);
     gateway.wait_until_idle();
 }

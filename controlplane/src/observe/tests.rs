@@ -60,7 +60,7 @@ impl Fixture {
         target: &Arc<TargetName>,
         backend: &Arc<Backend>,
         result: AttemptResult,
-        is_retry: bool,
+        retry_of: Option<AttemptResult>,
     ) {
         let attempt = Attempt {
             backend: backend.clone(),
@@ -68,7 +68,7 @@ impl Fixture {
             result,
             input_tokens: Tokens(100),
             first_byte: Some(Duration::from_millis(10)),
-            is_retry,
+            retry_of,
         };
         self.observer.record(Observation::Attempt(attempt), self.now);
     }
@@ -97,8 +97,8 @@ fn requests_attempts_and_selections_are_counted_by_target_and_backend() {
     fixture.request(Some(&target), Some(&backend), 200, 1);
     fixture.request(Some(&target), Some(&backend), 200, 2);
     fixture.request(Some(&target), None, 503, 0);
-    fixture.attempt(&target, &backend, AttemptResult::Completed, false);
-    fixture.attempt(&target, &backend, AttemptResult::ConnectFailed, true);
+    fixture.attempt(&target, &backend, AttemptResult::Completed, None);
+    fixture.attempt(&target, &backend, AttemptResult::ConnectFailed, Some(AttemptResult::Rejected));
     let text = fixture.render(&[]);
     let labels = r#"inference_server_id="a",model="m""#;
     assert_lines(
@@ -108,7 +108,7 @@ fn requests_attempts_and_selections_are_counted_by_target_and_backend() {
             r#"p_requests_total{inference_server_id="",model="m",routing_key="",status="503"} 1"#,
             &format!(r#"p_proxy_attempts_total{{{labels},result="completed",routing_key=""}} 1"#),
             &format!(r#"p_proxy_attempts_total{{{labels},result="connect_failed",routing_key=""}} 1"#),
-            &format!(r#"p_proxy_retries_total{{{labels},routing_key=""}} 1"#),
+            &format!(r#"p_proxy_retries_total{{{labels},reason="rejected",routing_key=""}} 1"#),
             &format!(
                 r#"p_routing_selections_total{{algorithm="power-of-n",{labels},routing_key="",selection="primary"}} 1"#
             ),
@@ -150,7 +150,7 @@ fn series_of_what_left_are_dropped_in_time_and_no_others() {
     let (target_m, backend_a) = fixture.register("a", "m");
     let (target_n, backend_b) = fixture.register("b", "n");
     fixture.request(Some(&target_m), Some(&backend_a), 200, 1);
-    fixture.attempt(&target_m, &backend_a, AttemptResult::Completed, true);
+    fixture.attempt(&target_m, &backend_a, AttemptResult::Completed, Some(AttemptResult::Reset));
     fixture.request(Some(&target_n), Some(&backend_b), 200, 1);
     fixture.request(None, None, 404, 0);
     fixture.registry.remove(&BackendId::new("a").unwrap()).unwrap();
