@@ -43,10 +43,6 @@ pub enum ErrorCode {
     NoCapacity,
     /// The target is known, but nothing that serves it is active.
     NoActiveBackend,
-    /// The gateway is stopping.
-    ShuttingDown,
-    /// A fault of this gateway.
-    Internal,
 }
 
 /// Who has to act on an error.
@@ -121,8 +117,6 @@ impl ErrorCode {
             Self::UpstreamTimeout => (504, "upstream_timeout", "server_error", Upstream, None),
             Self::NoCapacity => (503, "no_capacity", "server_error", Gateway, Some(1)),
             Self::NoActiveBackend => (503, "no_active_backend", "server_error", Gateway, Some(1)),
-            Self::ShuttingDown => (503, "shutting_down", "server_error", Gateway, Some(1)),
-            Self::Internal => (500, "internal_error", "server_error", Gateway, None),
         };
         ErrorRow { status, code, kind, fault, retry_after_s }
     }
