@@ -85,8 +85,9 @@ async fn request(core: &Core, client: &mut Client, is_last: bool) -> RequestEnd 
         }
     };
     head.keep_alive &= !is_last;
-    let headers = FromHeaders::read(&head, &client.inbound, &core.settings.headers);
-    let given_id = FromHeaders::request_id(&head, &client.inbound, &core.settings.headers);
+    let policy = &core.settings.headers;
+    let given_id = FromHeaders::request_id(&head, &client.inbound, policy);
+    let headers = FromHeaders::read(&head, &client.inbound, policy, given_id.as_ref());
     let id = given_id.unwrap_or_else(|| core.new_request_id());
     let mut exchange = Exchange::new(id, started, head.line(&client.inbound));
     let routed = headers.and_then(|headers| Ok((Route::of(&head, &client.inbound)?, headers)));

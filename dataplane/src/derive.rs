@@ -27,7 +27,6 @@ const MAX_WAIT: Duration = Duration::from_secs(60);
 /// What headers say.
 #[derive(Debug, Default)]
 pub(crate) struct FromHeaders {
-    request_id: Option<RequestId>,
     pub(crate) model: Option<String>,
     pub(crate) input_tokens: Option<Tokens>,
     pub(crate) routing_key: Option<String>,
@@ -49,10 +48,12 @@ pub(crate) struct FromBody {
 // === impl FromHeaders ===
 
 impl FromHeaders {
+    /// `request_id` is what [`Self::request_id`] found.
     pub(crate) fn read(
         head: &RequestHead,
         bytes: &[u8],
         policy: &HeaderPolicy,
+        request_id: Option<&RequestId>,
     ) -> Result<Box<Self>, Refusal> {
         if !policy.trusted {
             return Ok(Box::default());
@@ -70,7 +71,6 @@ impl FromHeaders {
                 "x-routing-method: the configuration allows no method to be selected by requests",
             ));
         }
-        let request_id = Self::request_id(head, bytes, policy);
         if headers.request_id.is_some() && request_id.is_none() {
             return Err(invalid("x-request-id", "1 to 128 printable ASCII characters are allowed"));
         }
@@ -81,7 +81,6 @@ impl FromHeaders {
         let affinity = [headers.cache_affinity_key, headers.session_id].into_iter().flatten();
         let affinity_key = affinity.map(|span| span.of_bytes(bytes)).find(|key| !key.is_empty());
         let from_headers = Box::new(Self {
-            request_id,
             model,
             input_tokens: number(headers.input_tokens, "x-input-tokens", u64::MAX)?.map(Tokens),
             routing_key: text(headers.routing_key, "x-routing-key")?.filter(|key| !key.is_empty()),
@@ -95,7 +94,7 @@ impl FromHeaders {
                 .map(Duration::from_millis),
         });
         if policy.strict {
-            from_headers.require_all()?;
+            from_headers.require_all(request_id.is_some())?;
         }
         Ok(from_headers)
     }
@@ -106,10 +105,10 @@ impl FromHeaders {
         RequestId::from_caller(span.of_bytes(bytes))
     }
 
-    fn require_all(&self) -> Result<(), Refusal> {
+    fn require_all(&self, has_request_id: bool) -> Result<(), Refusal> {
         let missing = if self.model.is_none() {
             "x-model"
-        } else if self.request_id.is_none() {
+        } else if !has_request_id {
             "x-request-id"
         } else if self.input_tokens.is_none() {
             "x-input-tokens"

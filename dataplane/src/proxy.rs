@@ -6,8 +6,7 @@ use std::{
 };
 
 use stargate_routing::{
-    Backend, ClusterUid, Decision, Exclusions, RoutingRequest, Running, TargetName, Tokens,
-    UnavailableReason, decide,
+    Backend, ClusterUid, Decision, Exclusions, RoutingRequest, Running, Tokens, UnavailableReason, decide,
 };
 
 use crate::{
@@ -68,16 +67,16 @@ struct Retries {
 }
 
 /// Finds out what `body` is to be routed by, as far as `headers` did not say.
-pub(crate) fn derive(core: &Core, headers: Box<FromHeaders>, body: &[u8]) -> Result<Derived, Refusal> {
+pub(crate) fn derive(core: &Core, mut headers: Box<FromHeaders>, body: &[u8]) -> Result<Derived, Refusal> {
     if core.settings.headers.strict || headers.is_complete() {
-        let model = headers.model.clone().unwrap_or_default();
+        let model = headers.model.take().unwrap_or_default();
         let input_tokens = headers.input_tokens.unwrap_or_default();
-        let affinity_key = headers.affinity_key.clone();
+        let affinity_key = headers.affinity_key.take();
         return Ok(Derived { headers, model, input_tokens, affinity_key });
     }
     let from_body = FromBody::read(body);
-    let (model, unread) = match (&headers.model, &from_body) {
-        (Some(model), body) => (model.clone(), body.is_err()),
+    let (model, unread) = match (headers.model.take(), &from_body) {
+        (Some(model), body) => (model, body.is_err()),
         (None, Ok(FromBody { model: Some(model), .. })) => (model.clone(), false),
         (None, Ok(_)) => {
             let message = "no model is named: neither by the body's `model` nor by a header `x-model`";
@@ -94,7 +93,7 @@ pub(crate) fn derive(core: &Core, headers: Box<FromHeaders>, body: &[u8]) -> Res
     let estimate = if unread { derive::tokens_of_unread_body(body.len()) } else { from_body.input_tokens() };
     let affinity_key = headers
         .affinity_key
-        .clone()
+        .take()
         .or_else(|| from_body.prompt_cache_key.map(String::into_bytes))
         .or_else(|| leading_messages(core, headers.routing_key.as_deref(), &model, body));
     let input_tokens = headers.input_tokens.unwrap_or(estimate);
@@ -240,7 +239,7 @@ fn choose(
         let Some(target) = snapshot.target(routing_key, &derived.model) else {
             return Err(unknown_target(routing_key, &derived.model));
         };
-        remember_target(exchange, &target.name);
+        exchange.target = Some(target.name.clone());
         let request = RoutingRequest {
             input_tokens: derived.input_tokens,
             affinity_key: derived.affinity_key.as_deref(),
@@ -273,12 +272,6 @@ fn choose(
             }
         }
     })
-}
-
-fn remember_target(exchange: &mut Exchange, name: &Arc<TargetName>) {
-    if exchange.target.as_ref().is_none_or(|known| !Arc::ptr_eq(known, name)) {
-        exchange.target = Some(name.clone());
-    }
 }
 
 // === impl Retries ===

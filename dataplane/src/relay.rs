@@ -17,7 +17,7 @@ use crate::{
     core::Core,
     error::{ErrorCode, Refusal},
     exchange::{Ended, Exchange},
-    http::{ChunkedError, Outgoing, RelayBody, ResponseHead, Version},
+    http::{ChunkedError, Outgoing, RelayBody, ResponseHead, Version, push_header},
     observation::AttemptResult,
     proxy::Answered,
     race::{Raced, race},
@@ -79,9 +79,7 @@ pub(crate) async fn relay(
     let keep_alive = terms.keep_alive && body.outgoing() != Outgoing::UntilClose && !core.is_draining();
     write_head(&mut forward, core, &exchange, &upstream.backend, &cluster_id, &head, body.outgoing());
     if let Some(connection) = terms.connection(keep_alive) {
-        forward.extend_from_slice(b"connection: ");
-        forward.extend_from_slice(connection.as_bytes());
-        forward.extend_from_slice(b"\r\n");
+        push_header(&mut forward, "connection", connection.as_bytes());
     }
     forward.extend_from_slice(b"\r\n");
     exchange.first_byte = Some(exchange.started.elapsed());
@@ -142,11 +140,7 @@ fn write_head(
     outgoing: Outgoing,
 ) {
     let policy = &core.settings.headers;
-    let mut header = |name: &str, value: &str| {
-        for part in [name, ": ", value, "\r\n"] {
-            out.extend_from_slice(part.as_bytes());
-        }
-    };
+    let mut header = |name, value: &str| push_header(out, name, value.as_bytes());
     if policy.response_request_id {
         header("x-request-id", exchange.id.as_str());
     }

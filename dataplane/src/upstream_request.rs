@@ -6,7 +6,7 @@ use std::{fmt, time::Duration};
 use stargate_routing::{Backend, Tokens};
 
 use crate::{
-    http::{BodyFraming, Method, RequestHead},
+    http::{BodyFraming, Method, RequestHead, push_header},
     request_id::RequestId,
 };
 
@@ -50,30 +50,30 @@ pub(crate) fn write_head(
     out.extend_from_slice(backend.base_path.as_bytes());
     out.extend_from_slice(head.target.of_bytes(inbound));
     out.extend_from_slice(b" HTTP/1.1\r\n");
-    header(out, "host", backend.authority.as_bytes());
+    push_header(out, "host", backend.authority.as_bytes());
     for line in &head.forward {
         out.extend_from_slice(line.of_bytes(inbound));
         out.extend_from_slice(b"\r\n");
     }
-    header(out, "x-request-id", told.id.as_str().as_bytes());
+    push_header(out, "x-request-id", told.id.as_str().as_bytes());
     // From a body these may be anything; a line break in one would be another header.
     if is_header_value(told.model.as_bytes()) {
-        header(out, "x-model", told.model.as_bytes());
+        push_header(out, "x-model", told.model.as_bytes());
     }
     number(out, "x-input-tokens", told.input_tokens.0);
     if let Some(key) = told.affinity_key {
         if is_header_value(key) && key.len() <= MAX_AFFINITY_HEADER_BYTES {
-            header(out, "x-cache-affinity-key", key);
+            push_header(out, "x-cache-affinity-key", key);
         } else {
             let hash = format!("h{:016x}", xxhash_rust::xxh3::xxh3_64(key));
-            header(out, "x-cache-affinity-key", hash.as_bytes());
+            push_header(out, "x-cache-affinity-key", hash.as_bytes());
         }
     }
     if let Some(priority) = told.priority {
         number(out, "x-priority", u64::from(priority));
     }
     if backend.publishes_stats {
-        header(out, "x-stargate-attempt", told.stamp.to_string().as_bytes());
+        push_header(out, "x-stargate-attempt", told.stamp.to_string().as_bytes());
         if let Some(delay) = told.expected_queue {
             number(out, "x-stargate-expected-queue-ms", delay.as_millis() as u64);
         }
@@ -85,15 +85,8 @@ pub(crate) fn write_head(
     out.extend_from_slice(b"\r\n");
 }
 
-fn header(out: &mut Vec<u8>, name: &str, value: &[u8]) {
-    out.extend_from_slice(name.as_bytes());
-    out.extend_from_slice(b": ");
-    out.extend_from_slice(value);
-    out.extend_from_slice(b"\r\n");
-}
-
 fn number(out: &mut Vec<u8>, name: &str, value: u64) {
-    header(out, name, itoa::Buffer::new().format(value).as_bytes());
+    push_header(out, name, itoa::Buffer::new().format(value).as_bytes());
 }
 
 /// Printable ASCII without a space at either end.

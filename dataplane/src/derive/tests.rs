@@ -3,7 +3,8 @@ use super::*;
 fn headers(lines: &str, policy: &HeaderPolicy) -> Result<Box<FromHeaders>, Refusal> {
     let text = format!("POST /v1/x HTTP/1.1\r\nhost: a\r\n{lines}\r\n");
     let head = RequestHead::parse(text.as_bytes(), 4096, 100).unwrap().unwrap();
-    FromHeaders::read(&head, text.as_bytes(), policy)
+    let id = FromHeaders::request_id(&head, text.as_bytes(), policy);
+    FromHeaders::read(&head, text.as_bytes(), policy, id.as_ref())
 }
 
 fn body(json: &str) -> FromBody {

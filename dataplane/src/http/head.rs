@@ -21,6 +21,13 @@ pub(super) fn end(bytes: &[u8]) -> Result<Option<usize>, BareLineFeed> {
     Ok(None)
 }
 
+/// Appends one header line.
+pub(crate) fn push_header(out: &mut Vec<u8>, name: &str, value: &[u8]) {
+    for part in [name.as_bytes(), b": ", value, b"\r\n"] {
+        out.extend_from_slice(part);
+    }
+}
+
 /// A line feed without a carriage return before it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct BareLineFeed;

@@ -11,6 +11,7 @@ mod request;
 mod response;
 
 pub(crate) use chunked::{ChunkedDecoder, ChunkedError};
+pub(crate) use head::push_header;
 pub(crate) use relay_body::{Outgoing, RelayBody};
 pub(crate) use request::{BodyFraming, Method, RequestHead, RequestRefused, Span};
 pub(crate) use response::{ResponseBody, ResponseHead};

@@ -104,19 +104,13 @@ impl RelayBody {
     fn relay_chunked(&mut self, input: &[u8], out: &mut Vec<u8>) -> Result<Relayed, ChunkedError> {
         let Incoming::Chunked(decoder) = &mut self.incoming else { unreachable!("the caller matched it") };
         let was_between_chunks = decoder.is_between_chunks();
-        let before = out.len();
-        let (mut tail, mut is_empty) = (self.tail, self.is_empty);
-        let mut payload_length = 0;
         // Decoded once, noting the payload; the copy is only made where the bytes can't go as they are.
         let mut pieces: smallvec::SmallVec<[&[u8]; 8]> = smallvec::SmallVec::new();
-        let taken = decoder.decode(input, |payload| {
-            payload_length += payload.len();
-            is_empty = false;
-            shift_in(&mut tail, payload);
-            pieces.push(payload);
-        })?;
+        let taken = decoder.decode(input, |payload| pieces.push(payload))?;
         let (done, excess) = (decoder.is_done(), taken < input.len());
-        (self.tail, self.is_empty) = (tail, is_empty);
+        let payload_length: usize = pieces.iter().map(|piece| piece.len()).sum();
+        self.is_empty &= payload_length == 0;
+        pieces.iter().for_each(|piece| shift_in(&mut self.tail, piece));
         let whole_chunks = was_between_chunks && (done || decoder.is_between_chunks());
         let verbatim = if whole_chunks && self.outgoing == Outgoing::Chunked {
             Some(taken)
@@ -132,7 +126,6 @@ impl RelayBody {
                 out.extend_from_slice(decoder.trailers());
                 out.extend_from_slice(b"\r\n");
             }
-            debug_assert!(out.len() >= before);
             None
         };
         Ok(Relayed { verbatim, done, excess })

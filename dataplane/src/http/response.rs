@@ -127,10 +127,7 @@ impl ResponseHead {
         for header in parsed.headers.iter() {
             head.read(header, &mut framing)?;
             if is_forwarded(header.name, &connection) {
-                forward.extend_from_slice(header.name.as_bytes());
-                forward.extend_from_slice(b": ");
-                forward.extend_from_slice(header.value);
-                forward.extend_from_slice(b"\r\n");
+                head::push_header(forward, header.name, header.value);
             }
         }
         framing.check(version)?;
