@@ -17,6 +17,7 @@ use std::{
 
 use crate::{
     connection::{Connection, ReadError},
+    gate::Gate,
     http::{Head, Headers},
     poll::eventually,
     response::{Body, BodyReader},
@@ -172,6 +173,29 @@ impl RawEngine {
     /// Starts an engine that runs `script` for every request, once its body has been read.
     pub fn start(script: impl Fn(&mut Exchange<'_>) -> Then + Send + Sync + 'static) -> Self {
         Self::start_on(IpAddr::V4(Ipv4Addr::LOCALHOST), true, script)
+    }
+
+    /// Starts an engine that answers every request in the plainest way.
+    pub fn plain() -> Self {
+        Self::start(|exchange| {
+            exchange.respond_ok();
+            Then::KeepOpen
+        })
+    }
+
+    /// Starts an engine that streams one event, then waits at the gate for the second and the end.
+    pub fn gated() -> (Self, Gate) {
+        let gate = Gate::default();
+        let waiting = gate.clone();
+        let engine = Self::start(move |exchange| {
+            exchange.begin_stream();
+            exchange.send_chunk("data: 1\n\n");
+            waiting.wait();
+            exchange.send_chunk("data: 2\n\n");
+            exchange.end_chunks();
+            Then::KeepOpen
+        });
+        (engine, gate)
     }
 
     /// Starts an engine whose script runs as soon as a request's head is there; its body is left unread.

@@ -1,14 +1,7 @@
 //! Every endpoint under `/v1/` that names a model is passed on as it is (WIRE section 1).
 
 use serde_json::{Value, json};
-use stargate_tests::{Engine, Gateway, RawEngine, Request, Then};
-
-fn plain_engine() -> RawEngine {
-    RawEngine::start(|exchange| {
-        exchange.respond_ok();
-        Then::KeepOpen
-    })
-}
+use stargate_tests::{Engine, Gateway, RawEngine, Request};
 
 /// Endpoints, each with a body that names the model.
 fn requests() -> [(&'static str, Value); 6] {
@@ -41,7 +34,7 @@ fn an_engines_endpoints_answer_through_the_gateway_as_they_do_directly() {
 
 #[test]
 fn path_and_query_arrive_unchanged() {
-    let engine = plain_engine();
+    let engine = RawEngine::plain();
     let gateway = Gateway::before(&engine.url());
     let mut expected = Vec::new();
     for (path, body) in requests() {
@@ -67,7 +60,7 @@ fn path_and_query_arrive_unchanged() {
 
 #[test]
 fn a_backends_base_path_comes_before_the_requests() {
-    let engine = plain_engine();
+    let engine = RawEngine::plain();
     let gateway = Gateway::before(&format!("{}/engines/a/", engine.url()));
     let _ = gateway.client().send(&Request::chat("mock")).expect_ok();
     assert_eq!(engine.only_request().target, "/engines/a/v1/chat/completions");

@@ -4,16 +4,9 @@
 use serde_json::json;
 use stargate_tests::{Gateway, RawEngine, Request, Then, eventually};
 
-fn plain_engine() -> RawEngine {
-    RawEngine::start(|exchange| {
-        exchange.respond_ok();
-        Then::KeepOpen
-    })
-}
-
 #[test]
 fn an_unknown_model_is_404_and_is_named() {
-    let engine = plain_engine();
+    let engine = RawEngine::plain();
     let gateway = Gateway::before(&engine.url());
     for request in [Request::chat("gpt-99"), Request::chat("mock").header("x-model", "gpt-99")] {
         let response = gateway.client().send(&request);
@@ -25,7 +18,7 @@ fn an_unknown_model_is_404_and_is_named() {
 
 #[test]
 fn a_request_without_a_model_is_400() {
-    let engine = plain_engine();
+    let engine = RawEngine::plain();
     let gateway = Gateway::before(&engine.url());
     for body in [
         r#"{"messages":[]}"#,
@@ -43,7 +36,7 @@ fn a_request_without_a_model_is_400() {
 
 #[test]
 fn a_body_that_names_no_model_because_it_is_no_json_is_400() {
-    let engine = plain_engine();
+    let engine = RawEngine::plain();
     let gateway = Gateway::before(&engine.url());
     for body in [
         "not json",
@@ -64,7 +57,7 @@ fn a_body_that_names_no_model_because_it_is_no_json_is_400() {
 
 #[test]
 fn every_error_carries_the_requests_id() {
-    let engine = plain_engine();
+    let engine = RawEngine::plain();
     let gateway = Gateway::before(&engine.url());
     for (number, request) in [
         Request::chat("gpt-99"),
@@ -122,7 +115,7 @@ fn the_log_holds_no_secrets() {
 /// A header value must not be able to write a line of its own.
 #[test]
 fn an_id_that_is_no_id_is_refused_or_made_harmless() {
-    let engine = plain_engine();
+    let engine = RawEngine::plain();
     let gateway = Gateway::before(&engine.url());
     for id in ["x".repeat(5000), "a b\tc".to_owned(), String::new(), "\u{e4}\u{f6}".to_owned()] {
         let response = gateway.client().send(&Request::chat("mock").header("x-request-id", &id));

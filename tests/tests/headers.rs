@@ -3,13 +3,6 @@
 use serde_json::json;
 use stargate_tests::{Engine, Gateway, Headers, RawEngine, Request, Then, eventually};
 
-fn plain_engine() -> RawEngine {
-    RawEngine::start(|exchange| {
-        exchange.respond_ok();
-        Then::KeepOpen
-    })
-}
-
 /// Names (lower case) and values of those headers whose name passes the filter, in order.
 fn selected(headers: &Headers, filter: impl Fn(&str) -> bool) -> Vec<(String, String)> {
     headers
@@ -25,7 +18,7 @@ fn pairs(expected: &[(&str, &str)]) -> Vec<(String, String)> {
 
 #[test]
 fn hop_by_hop_headers_of_a_request_end_here_and_all_others_go_on() {
-    let engine = plain_engine();
+    let engine = RawEngine::plain();
     let gateway = Gateway::before(&engine.url());
     let request = Request::chat("mock")
         .header("X-First", "1")
@@ -93,7 +86,7 @@ fn hop_by_hop_headers_of_a_request_end_here_and_all_others_go_on() {
 /// A header named by `Connection` ends here, but what frames the message is not its sender's to remove.
 #[test]
 fn connection_cannot_remove_the_framing_of_a_request() {
-    let engine = plain_engine();
+    let engine = RawEngine::plain();
     let gateway = Gateway::before(&engine.url());
     let request = Request::chat("mock").header("connection", "content-length, host, x-request-id");
     let _ = gateway.client().send(&request).expect_ok();
@@ -145,7 +138,7 @@ fn hop_by_hop_headers_of_a_response_end_here_and_all_others_go_on() {
 
 #[test]
 fn of_stargates_headers_the_engine_gets_those_that_are_for_it() {
-    let engine = plain_engine();
+    let engine = RawEngine::plain();
     let gateway = Gateway::builder().start();
     gateway.register_with(
         "e1",
@@ -192,7 +185,7 @@ fn of_stargates_headers_the_engine_gets_those_that_are_for_it() {
 
 #[test]
 fn a_plain_client_needs_none_of_them() {
-    let engine = plain_engine();
+    let engine = RawEngine::plain();
     let gateway = Gateway::before(&engine.url());
     let response = gateway.client().send(&Request::chat("mock")).expect_ok();
     let id = response.header("x-request-id").expect("an id").to_owned();
@@ -241,7 +234,7 @@ fn an_engines_word_to_the_gateway_and_its_own_ids_do_not_reach_the_client() {
 
 #[test]
 fn each_header_that_is_added_can_be_turned_off() {
-    let engine = plain_engine();
+    let engine = RawEngine::plain();
     let added = [
         ("headers.response_request_id", "x-request-id"),
         ("headers.response_server_id", "x-inference-server-id"),
@@ -258,7 +251,7 @@ fn each_header_that_is_added_can_be_turned_off() {
 
 #[test]
 fn malformed_values_are_400() {
-    let engine = plain_engine();
+    let engine = RawEngine::plain();
     let gateway = Gateway::before(&engine.url());
     for (name, value) in [
         ("x-priority", "urgent"),
@@ -290,7 +283,7 @@ fn malformed_values_are_400() {
 
 #[test]
 fn what_an_untrusted_caller_sets_is_ignored_and_stripped() {
-    let engine = plain_engine();
+    let engine = RawEngine::plain();
     let gateway = Gateway::builder().set("headers.trusted", false).backend("e1", &engine.url()).start();
     let request = Request::chat("mock")
         .header("x-request-id", "forged")
@@ -312,7 +305,7 @@ fn what_an_untrusted_caller_sets_is_ignored_and_stripped() {
 
 #[test]
 fn strict_mode_wants_what_it_would_otherwise_derive() {
-    let engine = plain_engine();
+    let engine = RawEngine::plain();
     let gateway = Gateway::builder().set("headers.mode", "\"strict\"").backend("e1", &engine.url()).start();
     let required = [("x-model", "mock"), ("x-request-id", "r1"), ("x-input-tokens", "10")];
     for (missing, _) in required {
@@ -334,7 +327,7 @@ fn strict_mode_wants_what_it_would_otherwise_derive() {
 
 /// What the engine gets of two headers, for a backend that publishes stats or does not.
 fn told_to_the_engine(publishes: bool, name: &str) -> Option<String> {
-    let engine = plain_engine();
+    let engine = RawEngine::plain();
     let gateway = Gateway::builder().start();
     gateway.register("e1", &engine.url());
     if publishes {

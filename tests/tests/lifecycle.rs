@@ -8,34 +8,11 @@ use std::{
 
 use serde_json::json;
 use stargate_tests::{
-    Connection, Engine, Gate, Gateway, RawEngine, ReadError, Request, Signal, SseItem, SseReader, Then,
-    eventually,
+    Connection, Engine, Gateway, RawEngine, ReadError, Request, Signal, SseItem, SseReader, eventually,
 };
 
 /// Streams held open over a shutdown.
 const STREAMS: usize = 50;
-
-fn plain_engine() -> RawEngine {
-    RawEngine::start(|exchange| {
-        exchange.respond_ok();
-        Then::KeepOpen
-    })
-}
-
-/// Streams one event, then waits at the gate for the second and the end.
-fn gated_engine() -> (RawEngine, Gate) {
-    let gate = Gate::default();
-    let waiting = gate.clone();
-    let engine = RawEngine::start(move |exchange| {
-        exchange.begin_stream();
-        exchange.send_chunk("data: 1\n\n");
-        waiting.wait();
-        exchange.send_chunk("data: 2\n\n");
-        exchange.end_chunks();
-        Then::KeepOpen
-    });
-    (engine, gate)
-}
 
 /// A stream of which the first event has been read.
 fn open_stream(gateway: &Gateway) -> SseReader<Connection> {
@@ -48,7 +25,7 @@ fn open_stream(gateway: &Gateway) -> SseReader<Connection> {
 
 #[test]
 fn the_ready_line_says_where_and_how() {
-    let engine = plain_engine();
+    let engine = RawEngine::plain();
     let gateway = Gateway::builder().cores(1).backend("e1", &engine.url()).start();
     let line = gateway.process().ready_line();
     let words: Vec<&str> = line.split(' ').map(|word| word.split('=').next().expect("a key")).collect();
@@ -79,7 +56,7 @@ fn epoll_serves_as_well() {
 
 #[test]
 fn several_addresses_are_listened_on() {
-    let engine = plain_engine();
+    let engine = RawEngine::plain();
     let gateway =
         Gateway::builder().listen("127.0.0.1:0").listen("127.0.0.2:0").backend("e1", &engine.url()).start();
     assert_eq!(gateway.addresses().len(), 2);
@@ -91,7 +68,7 @@ fn several_addresses_are_listened_on() {
 /// Connections are spread by the kernel; whichever core gets one serves it.
 #[test]
 fn every_core_serves() {
-    let engine = plain_engine();
+    let engine = RawEngine::plain();
     let gateway = Gateway::before(&engine.url());
     for _ in 0..40 {
         let _ = gateway.client().send(&Request::chat("mock")).expect_ok();
@@ -102,7 +79,7 @@ fn every_core_serves() {
 
 #[test]
 fn it_starts_and_serves_with_one_of_three_backends_down() {
-    let (a, b) = (plain_engine(), plain_engine());
+    let (a, b) = (RawEngine::plain(), RawEngine::plain());
     let gateway = Gateway::builder()
         .backend("a", &a.url())
         .backend("down", "http://127.0.0.1:9")
@@ -120,7 +97,7 @@ fn it_starts_and_serves_with_one_of_three_backends_down() {
 
 /// Stops a gateway with this many open streams: they finish, and nothing new begins.
 fn drain_with_open_streams(count: usize, signal: Signal) {
-    let (engine, gate) = gated_engine();
+    let (engine, gate) = RawEngine::gated();
     let mut gateway = Gateway::before(&engine.url());
     let mut streams: Vec<_> = (0..count).map(|_| open_stream(&gateway)).collect();
     let mut idle = gateway.client().connect();
@@ -158,7 +135,7 @@ fn a_core_without_streams_takes_no_connections_while_another_drains() {
 
 #[test]
 fn a_stop_with_nothing_open_is_immediate_and_clean() {
-    let engine = plain_engine();
+    let engine = RawEngine::plain();
     // A pooled connection is nothing to wait for.
     let mut gateway = Gateway::before(&engine.url());
     let _ = gateway.client().send(&Request::chat("mock")).expect_ok();
@@ -168,7 +145,7 @@ fn a_stop_with_nothing_open_is_immediate_and_clean() {
 
 #[test]
 fn the_grace_limit_cuts_what_does_not_end() {
-    let (engine, _never_opened) = gated_engine();
+    let (engine, _never_opened) = RawEngine::gated();
     let mut gateway =
         Gateway::builder().set("timeouts.shutdown_grace_ms", 200).backend("e1", &engine.url()).start();
     let mut stream = open_stream(&gateway);
@@ -188,7 +165,7 @@ fn the_grace_limit_cuts_what_does_not_end() {
 #[test]
 fn a_second_signal_ends_it_at_once() {
     for (signal, code) in [(Signal::Int, 130), (Signal::Term, 143)] {
-        let (engine, _never_opened) = gated_engine();
+        let (engine, _never_opened) = RawEngine::gated();
         let mut gateway =
             Gateway::builder().set("timeouts.shutdown_grace_ms", 60_000).backend("e1", &engine.url()).start();
         let _stream = open_stream(&gateway);
@@ -217,7 +194,7 @@ fn an_address_in_use_is_a_clear_error() {
 /// The control plane is not asked for anything per request.
 #[test]
 fn backends_registered_before_stay_while_others_fail_to_register() {
-    let engine = plain_engine();
+    let engine = RawEngine::plain();
     let gateway = Gateway::builder().start();
     gateway.register("e1", &engine.url());
     for _ in 0..20 {

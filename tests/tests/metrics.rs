@@ -9,13 +9,6 @@ use stargate_tests::{Engine, Gateway, RawEngine, Request, Then, eventually};
 /// Model names that nobody has configured.
 const RANDOM_MODELS: usize = 10_000;
 
-fn plain_engine() -> RawEngine {
-    RawEngine::start(|exchange| {
-        exchange.respond_ok();
-        Then::KeepOpen
-    })
-}
-
 /// Names and labels of all series, without their values.
 fn series(gateway: &Gateway) -> BTreeSet<String> {
     gateway
@@ -40,7 +33,7 @@ fn send_all(gateway: &Gateway, requests: &[Request], expected_status: u16) {
 
 #[test]
 fn ten_thousand_random_models_make_one_more_series_at_most() {
-    let engine = plain_engine();
+    let engine = RawEngine::plain();
     let gateway = Gateway::before(&engine.url());
     let _ = gateway.client().send(&Request::chat("mock")).expect_ok();
     gateway.client().send(&Request::chat("unknown")).expect_error(404, "no_eligible_candidates");
@@ -68,7 +61,7 @@ fn ten_thousand_random_models_make_one_more_series_at_most() {
 
 #[test]
 fn requests_are_counted_by_target_backend_and_status() {
-    let engine = plain_engine();
+    let engine = RawEngine::plain();
     let gateway = Gateway::builder().start();
     gateway.register_with(
         "e1",
@@ -134,7 +127,7 @@ fn a_client_that_left_is_counted_as_499() {
 
 #[test]
 fn connections_are_levels_and_return_to_none() {
-    let engine = plain_engine();
+    let engine = RawEngine::plain();
     let gateway = Gateway::before(&engine.url());
     let clients = |gateway: &Gateway| gateway.metric("stargate_connections", &[("side", "client")]) as usize;
     eventually("none at first", || clients(&gateway) == 0);
@@ -152,7 +145,7 @@ fn connections_are_levels_and_return_to_none() {
 
 #[test]
 fn the_prefix_is_the_operators_choice() {
-    let engine = plain_engine();
+    let engine = RawEngine::plain();
     let gateway = Gateway::builder().set("metrics.prefix", "\"edge_\"").backend("e1", &engine.url()).start();
     let _ = gateway.client().send(&Request::chat("mock")).expect_ok();
     eventually("it is counted", || gateway.metric("edge_requests_total", &[]) as usize == 1);

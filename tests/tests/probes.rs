@@ -1,14 +1,7 @@
 //! What load balancers and clients ask before they send work: `/healthz`, `/readyz`, `/v1/models` (WIRE section 1).
 
 use serde_json::{Value, json};
-use stargate_tests::{Client, Engine, Gateway, RawEngine, Request, Then, eventually};
-
-fn plain_engine() -> RawEngine {
-    RawEngine::start(|exchange| {
-        exchange.respond_ok();
-        Then::KeepOpen
-    })
-}
+use stargate_tests::{Client, Engine, Gateway, RawEngine, Request, eventually};
 
 fn model_ids(client: Client, target: &str) -> Vec<String> {
     let list = client.get(target).expect_ok().json();
@@ -43,7 +36,7 @@ fn healthz_speaks_of_the_process_and_readyz_of_its_backends() {
 
 #[test]
 fn models_are_listed_in_openais_shape_and_filtered() {
-    let engine = plain_engine();
+    let engine = RawEngine::plain();
     let gateway = Gateway::builder()
         .backend_for("e1", &engine.url(), &["a", "org/b:v1"])
         .backend_for("e2", &engine.url(), &["c", "a"])
@@ -64,7 +57,7 @@ fn models_are_listed_in_openais_shape_and_filtered() {
 
 #[test]
 fn a_model_without_an_active_backend_is_not_listed() {
-    let engine = plain_engine();
+    let engine = RawEngine::plain();
     let gateway = Gateway::builder().start();
     gateway.register("e1", &engine.url());
     assert_eq!(model_ids(gateway.client(), "/v1/models"), ["mock"]);
@@ -76,7 +69,7 @@ fn a_model_without_an_active_backend_is_not_listed() {
 /// A scope is authenticated by whoever sets it: its models are nobody else's to see.
 #[test]
 fn models_of_a_scope_are_listed_to_that_scope() {
-    let engine = plain_engine();
+    let engine = RawEngine::plain();
     let gateway = Gateway::builder().start();
     gateway.register("e1", &engine.url());
     gateway.register_with(

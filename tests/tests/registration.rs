@@ -1,7 +1,7 @@
 //! Backends that come and go through the control plane's REST API (WIRE section 3).
 
 use serde_json::{Value, json};
-use stargate_tests::{Engine, Gate, Gateway, RawEngine, Request, SseItem, SseReader, Then, eventually};
+use stargate_tests::{Engine, Gateway, RawEngine, Request, SseItem, SseReader, eventually};
 
 /// Lease of a backend that stays.
 const LONG_LEASE_MS: u64 = 600_000;
@@ -9,20 +9,13 @@ const LONG_LEASE_MS: u64 = 600_000;
 /// Lease of a backend that a test waits to see go.
 const SHORT_LEASE_MS: u64 = 400;
 
-fn plain_engine() -> RawEngine {
-    RawEngine::start(|exchange| {
-        exchange.respond_ok();
-        Then::KeepOpen
-    })
-}
-
 fn registration(url: &str) -> Value {
     json!({ "url": url, "lease_ms": LONG_LEASE_MS, "models": { "mock": {} } })
 }
 
 #[test]
 fn a_registered_backend_serves_at_once_and_a_removed_one_no_more() {
-    let engine = plain_engine();
+    let engine = RawEngine::plain();
     let gateway = Gateway::builder().start();
     gateway.client().send(&Request::chat("mock")).expect_error(404, "no_eligible_candidates");
 
@@ -50,16 +43,7 @@ fn a_registered_backend_serves_at_once_and_a_removed_one_no_more() {
 
 #[test]
 fn a_request_in_flight_outlives_its_backends_registration() {
-    let removed = Gate::default();
-    let waiting = removed.clone();
-    let engine = RawEngine::start(move |exchange| {
-        exchange.begin_stream();
-        exchange.send_chunk("data: 1\n\n");
-        waiting.wait();
-        exchange.send_chunk("data: 2\n\n");
-        exchange.end_chunks();
-        Then::KeepOpen
-    });
+    let (engine, removed) = RawEngine::gated();
     let gateway = Gateway::builder().start();
     gateway.register("e1", &engine.url());
     let mut client = gateway.client().connect();
@@ -78,7 +62,7 @@ fn a_request_in_flight_outlives_its_backends_registration() {
 
 #[test]
 fn a_lease_that_is_not_renewed_ends() {
-    let engine = plain_engine();
+    let engine = RawEngine::plain();
     let gateway = Gateway::builder().start();
     let short = json!({ "url": engine.url(), "lease_ms": SHORT_LEASE_MS, "models": { "mock": {} } });
     gateway.register_with("e1", &short);
@@ -114,7 +98,7 @@ fn stats_renew_the_lease() {
 
 #[test]
 fn an_inactive_model_is_known_but_serves_nothing() {
-    let engine = plain_engine();
+    let engine = RawEngine::plain();
     let gateway = Gateway::builder().start();
     gateway.register("e1", &engine.url());
     let inactive = json!({ "url": engine.url(), "lease_ms": LONG_LEASE_MS, "models": { "mock": { "status": "inactive" } } });
@@ -130,7 +114,7 @@ fn an_inactive_model_is_known_but_serves_nothing() {
 
 #[test]
 fn an_identity_does_not_change_within_a_registration() {
-    let (one, other) = (plain_engine(), plain_engine());
+    let (one, other) = (RawEngine::plain(), RawEngine::plain());
     let gateway = Gateway::builder().start();
     gateway.register("e1", &one.url());
     for change in [
@@ -150,7 +134,7 @@ fn an_identity_does_not_change_within_a_registration() {
 
 #[test]
 fn faulty_stats_are_refused_with_their_path_and_change_nothing() {
-    let engine = plain_engine();
+    let engine = RawEngine::plain();
     let gateway = Gateway::builder().start();
     gateway.register("e1", &engine.url());
     assert_eq!(
@@ -217,7 +201,7 @@ fn a_registration_larger_than_allowed_is_refused() {
 
 #[test]
 fn no_more_backends_are_registered_than_allowed() {
-    let engine = plain_engine();
+    let engine = RawEngine::plain();
     let gateway = Gateway::builder().set("registration.max_backends", 2).start();
     gateway.register("e1", &engine.url());
     gateway.register("e2", &engine.url());

@@ -8,13 +8,6 @@ use stargate_tests::{Engine, Gateway, GatewayBuilder, RawEngine, Request, Signal
 /// Lease of a backend that a test registers: longer than any test.
 const LEASE_MS: u64 = 600_000;
 
-fn plain_engine() -> RawEngine {
-    RawEngine::start(|exchange| {
-        exchange.respond_ok();
-        Then::KeepOpen
-    })
-}
-
 /// Who serves one more request.
 fn served_by(gateway: &Gateway, request: &Request) -> String {
     gateway.client().send(request).expect_ok().served_by().to_owned()
@@ -67,7 +60,7 @@ fn a_burst_spreads_over_idle_backends() {
 
 #[test]
 fn live_stats_steer_requests() {
-    let (a, b) = (plain_engine(), plain_engine());
+    let (a, b) = (RawEngine::plain(), RawEngine::plain());
     let gateway = Gateway::builder().start();
     gateway.register("a", &a.url());
     gateway.register("b", &b.url());
@@ -159,7 +152,7 @@ fn reports_and_health_checks_do_not_reset_what_is_in_flight() {
 
 #[test]
 fn round_robin_takes_turns() {
-    let engines: Vec<_> = (0..3).map(|_| plain_engine()).collect();
+    let engines: Vec<_> = (0..3).map(|_| RawEngine::plain()).collect();
     let mut builder = Gateway::builder().cores(1).set("routing.algorithm", "\"round-robin\"");
     for (number, engine) in engines.iter().enumerate() {
         builder = builder.backend(&format!("e{number}"), &engine.url());
@@ -174,7 +167,7 @@ fn round_robin_takes_turns() {
 
 #[test]
 fn random_reaches_everyone() {
-    let engines: Vec<_> = (0..3).map(|_| plain_engine()).collect();
+    let engines: Vec<_> = (0..3).map(|_| RawEngine::plain()).collect();
     let mut builder = Gateway::builder().set("routing.algorithm", "\"random\"");
     for (number, engine) in engines.iter().enumerate() {
         builder = builder.backend(&format!("e{number}"), &engine.url());
@@ -220,7 +213,7 @@ fn placement(gateway: &Gateway, keys: usize) -> BTreeMap<usize, String> {
 
 #[test]
 fn an_affinity_key_stays_where_it_is_and_keys_spread() {
-    let (a, b, c) = (plain_engine(), plain_engine(), plain_engine());
+    let (a, b, c) = (RawEngine::plain(), RawEngine::plain(), RawEngine::plain());
     let gateway = pulsar_gateway(&[("a", &a), ("b", &b), ("c", &c)]);
     let first = placement(&gateway, 90);
     assert_eq!(placement(&gateway, 90), first);
@@ -245,7 +238,7 @@ fn an_affinity_key_stays_where_it_is_and_keys_spread() {
 
 #[test]
 fn another_gateway_places_keys_alike() {
-    let (a, b, c) = (plain_engine(), plain_engine(), plain_engine());
+    let (a, b, c) = (RawEngine::plain(), RawEngine::plain(), RawEngine::plain());
     let engines = [("a", &a), ("b", &b), ("c", &c)];
     let one = pulsar_gateway(&engines);
     let other = pulsar_gateway(&[engines[2], engines[0], engines[1]]);
@@ -254,7 +247,7 @@ fn another_gateway_places_keys_alike() {
 
 #[test]
 fn leading_messages_stand_in_for_a_key_where_that_is_chosen() {
-    let (a, b, c) = (plain_engine(), plain_engine(), plain_engine());
+    let (a, b, c) = (RawEngine::plain(), RawEngine::plain(), RawEngine::plain());
     let engines = [("a", &a), ("b", &b), ("c", &c)];
     let mut builder = Gateway::builder();
     for (id, engine) in engines {
@@ -291,7 +284,7 @@ fn leading_messages_stand_in_for_a_key_where_that_is_chosen() {
 
 #[test]
 fn a_scope_is_served_by_its_own_backends_only() {
-    let (open, team) = (plain_engine(), plain_engine());
+    let (open, team) = (RawEngine::plain(), RawEngine::plain());
     let gateway = Gateway::builder().start();
     gateway.register("open", &open.url());
     gateway.register_with(
@@ -308,7 +301,7 @@ fn a_scope_is_served_by_its_own_backends_only() {
 
 #[test]
 fn models_are_told_apart_exactly() {
-    let (a, b) = (plain_engine(), plain_engine());
+    let (a, b) = (RawEngine::plain(), RawEngine::plain());
     let gateway = Gateway::builder()
         .backend_for("a", &a.url(), &["llama-3", "shared/model:v1"])
         .backend_for("b", &b.url(), &["llama-3-instruct", "shared/model:v1"])
@@ -327,7 +320,7 @@ fn models_are_told_apart_exactly() {
 
 #[test]
 fn backends_of_a_cluster_take_turns_under_its_name() {
-    let (a, b) = (plain_engine(), plain_engine());
+    let (a, b) = (RawEngine::plain(), RawEngine::plain());
     let gateway = Gateway::builder().cores(1).start();
     for (id, engine) in [("a", &a), ("b", &b)] {
         gateway.register_with(

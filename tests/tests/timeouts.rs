@@ -23,13 +23,6 @@ const TICKS: usize = 15;
 /// (each side up to some 6 MiB) and the gateway's own.
 const STALLED_BYTES_MAX: usize = 32 << 20;
 
-fn plain_engine() -> RawEngine {
-    RawEngine::start(|exchange| {
-        exchange.respond_ok();
-        Then::KeepOpen
-    })
-}
-
 /// Sends bytes, one each time nothing came for a moment, until the gateway answers or closes.
 fn drip(connection: &mut Connection, mut next: impl FnMut() -> u8) {
     connection.set_read_timeout(Duration::from_millis(20));
@@ -44,7 +37,7 @@ fn drip(connection: &mut Connection, mut next: impl FnMut() -> u8) {
 
 #[test]
 fn a_head_that_never_ends_is_408() {
-    let engine = plain_engine();
+    let engine = RawEngine::plain();
     let gateway = Gateway::builder().set("timeouts.header_ms", SHORT_MS).backend("e1", &engine.url()).start();
     let mut connection = gateway.client().connect();
     connection.send("POST /v1/chat/completions HTTP/1.1\r\nhost: a\r\nx-slow: ");
@@ -59,7 +52,7 @@ fn a_head_that_never_ends_is_408() {
 
 #[test]
 fn a_head_in_time_on_a_connection_kept_alive_is_served() {
-    let engine = plain_engine();
+    let engine = RawEngine::plain();
     let gateway = Gateway::builder().set("timeouts.header_ms", SHORT_MS).backend("e1", &engine.url()).start();
     let mut connection = gateway.client().connect();
     let _ = connection.exchange(&Request::chat("mock")).expect_ok();
@@ -72,7 +65,7 @@ fn a_head_in_time_on_a_connection_kept_alive_is_served() {
 
 #[test]
 fn an_idle_connection_is_closed_without_a_word() {
-    let engine = plain_engine();
+    let engine = RawEngine::plain();
     let gateway = Gateway::builder()
         .set("timeouts.keep_alive_ms", SHORT_MS)
         .set("timeouts.header_ms", SHORT_MS)
@@ -87,7 +80,7 @@ fn an_idle_connection_is_closed_without_a_word() {
 
 #[test]
 fn a_body_that_stops_coming_is_408() {
-    let engine = plain_engine();
+    let engine = RawEngine::plain();
     let gateway =
         Gateway::builder().set("timeouts.body_idle_ms", SHORT_MS).backend("e1", &engine.url()).start();
     for request in [Request::chat("mock"), Request::chat("mock").chunked(10)] {
@@ -104,7 +97,7 @@ fn a_body_that_stops_coming_is_408() {
 
 #[test]
 fn heads_over_the_limits_are_431() {
-    let engine = plain_engine();
+    let engine = RawEngine::plain();
     let gateway = Gateway::builder()
         .set("limits.max_head_bytes", 8192)
         .set("limits.max_headers", 32)
@@ -129,7 +122,7 @@ fn heads_over_the_limits_are_431() {
 
 #[test]
 fn a_head_that_grows_for_ever_is_431() {
-    let engine = plain_engine();
+    let engine = RawEngine::plain();
     let gateway = Gateway::builder().set("limits.max_head_bytes", 4096).backend("e1", &engine.url()).start();
     let mut connection = gateway.client().connect();
     connection.send("POST /v1/chat/completions HTTP/1.1\r\nhost: a\r\n");
@@ -144,7 +137,7 @@ fn a_head_that_grows_for_ever_is_431() {
 #[test]
 fn a_connect_that_hangs_fails_and_moves_on() {
     let blackhole = Blackhole::start();
-    let engine = plain_engine();
+    let engine = RawEngine::plain();
     let gateway = Gateway::builder()
         .set("health.interval_ms", 60_000)
         .set("timeouts.connect_ms", SHORT_MS)
@@ -256,7 +249,7 @@ fn a_stream_may_last_longer_than_every_timeout() {
 /// An upload may take as long as it likes, as long as it goes on.
 #[test]
 fn an_upload_may_last_longer_than_its_idle_timeout() {
-    let engine = plain_engine();
+    let engine = RawEngine::plain();
     let gateway =
         Gateway::builder().set("timeouts.body_idle_ms", IDLE_MS).backend("e1", &engine.url()).start();
     let request = Request::chat("mock");

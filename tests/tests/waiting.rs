@@ -1,17 +1,10 @@
 //! Requests that wait in the gateway until somebody can serve them (FIELD 29, and 9 for those who leave).
 
 use serde_json::{Value, json};
-use stargate_tests::{Gateway, RawEngine, Request, Then, eventually};
+use stargate_tests::{Gateway, RawEngine, Request, eventually};
 
 /// Longer than any test: what is awaited comes first.
 const LONG_WAIT_MS: u64 = 50_000;
-
-fn plain_engine() -> RawEngine {
-    RawEngine::start(|exchange| {
-        exchange.respond_ok();
-        Then::KeepOpen
-    })
-}
 
 fn registration(engine: &RawEngine, status: &str) -> Value {
     json!({ "url": engine.url(), "lease_ms": 600_000, "models": { "mock": { "status": status } } })
@@ -28,7 +21,7 @@ fn gateway_at_zero(engine: &RawEngine) -> Gateway {
 
 #[test]
 fn a_backend_that_comes_in_time_serves_who_waits() {
-    let engine = plain_engine();
+    let engine = RawEngine::plain();
     let gateway = gateway_at_zero(&engine);
     let request = Request::chat("mock").header("x-max-wait-ms", LONG_WAIT_MS);
     let mut waiting: Vec<_> = (0..5).map(|_| gateway.client().connect()).collect();
@@ -48,7 +41,7 @@ fn a_backend_that_comes_in_time_serves_who_waits() {
 
 #[test]
 fn a_wait_ends_with_its_budget() {
-    let engine = plain_engine();
+    let engine = RawEngine::plain();
     let gateway = gateway_at_zero(&engine);
     let response = gateway.client().send(&Request::chat("mock").header("x-max-wait-ms", 200));
     assert!([503, 504].contains(&response.status), "{response:?}");
@@ -60,7 +53,7 @@ fn a_wait_ends_with_its_budget() {
 
 #[test]
 fn who_leaves_while_waiting_is_forgotten() {
-    let engine = plain_engine();
+    let engine = RawEngine::plain();
     let gateway = gateway_at_zero(&engine);
     let mut connection = gateway.client().connect();
     connection.send(Request::chat("mock").header("x-max-wait-ms", LONG_WAIT_MS).to_bytes());
