@@ -12,9 +12,9 @@ use std::{
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use stargate_routing::{
-    Algorithm, Backend, BackendUid, Cluster, ClusterStats, ClusterUid, Comparator, Decision, Exclusions,
-    Nanos, PulsarParameters, RendezvousWeight, RoutingRequest, Running, SampleCount, Target, TargetName,
-    Tokens, TokensPerSecond, decide,
+    Algorithm, Backend, BackendUid, Cluster, ClusterStats, ClusterUid, Comparator, Decision, DecisionState,
+    Exclusions, Nanos, PowerOfNParameters, PulsarParameters, RendezvousWeight, RendezvousWeights,
+    RoutingRequest, Running, SampleCount, Seed, Target, TargetName, Tokens, TokensPerSecond, decide,
 };
 
 const CLUSTER_COUNTS: [usize; 4] = [4, 20, 200, 1000];
@@ -39,12 +39,12 @@ struct Fleet {
 
 fn power_of_n(sample_count: u64, comparator: Comparator) -> Algorithm {
     let sample_count = SampleCount::new(sample_count).expect("within bounds");
-    Algorithm::PowerOfN { sample_count, comparator }
+    Algorithm::PowerOfN(PowerOfNParameters { sample_count, comparator })
 }
 
 fn pulsar(consider_kv_free_tokens: bool) -> Algorithm {
     Algorithm::Pulsar(PulsarParameters {
-        seed: SEED,
+        seed: Seed::new("bench"),
         weight: RendezvousWeight::default(),
         consider_kv_free_tokens,
         comparator: Comparator::default(),
@@ -84,27 +84,29 @@ fn cluster(index: usize, rng: &mut fastrand::Rng) -> Cluster {
         })
     });
     let kv_free = rng.u64(0..200_000);
+    let stats = ClusterStats {
+        last_mean_input_tps: TokensPerSecond(f64::from(rng.u32(5_000..20_000))),
+        max_input_tps: Some(TokensPerSecond(f64::from(rng.u32(20_000..40_000)))),
+        queue_size: rng.u64(0..8),
+        queued_input: Tokens(rng.u64(0..8_000)),
+        num_running_queries: rng.u64(0..64),
+        max_engine_concurrency: 32,
+        kv_free: Some(Tokens(kv_free)),
+        rtt: Nanos(rng.u64(100_000..5_000_000)),
+        ..ClusterStats::default()
+    };
     Cluster {
         uid: ClusterUid(index as u64),
         id_hash: Cluster::hash_id(&cluster_id),
         backends: backends.collect(),
         cluster_id,
-        stats: ClusterStats {
-            last_mean_input_tps: TokensPerSecond(f64::from(rng.u32(5_000..20_000))),
-            max_input_tps: Some(TokensPerSecond(f64::from(rng.u32(20_000..40_000)))),
-            queue_size: rng.u64(0..8),
-            queued_input: Tokens(rng.u64(0..8_000)),
-            num_running_queries: rng.u64(0..64),
-            max_engine_concurrency: 32,
-            kv_free: Some(Tokens(kv_free)),
-            rtt: Nanos(rng.u64(100_000..5_000_000)),
-            ..ClusterStats::default()
-        },
+        rendezvous: RendezvousWeights::reported(&stats),
+        stats,
         load: Arc::default(),
     }
 }
 
-fn fleet(count: usize, algorithm: Algorithm) -> Fleet {
+fn fleet(count: usize) -> Fleet {
     let mut rng = fastrand::Rng::with_seed(SEED);
     let clusters: Vec<_> = (0..count).map(|index| cluster(index, &mut rng)).collect();
     let running = clusters.iter().flat_map(|cluster| {
@@ -113,10 +115,10 @@ fn fleet(count: usize, algorithm: Algorithm) -> Fleet {
     let running = running.collect();
     let target = Target {
         name: Arc::new(TargetName { routing_key: Some("tenant".into()), model: "llama-3".into() }),
-        algorithm,
+        policy: Arc::default(),
         round_robin: Arc::default(),
         clusters,
-        affinity_from_leading_messages: 0,
+        ranking_revision: 0,
     };
     Fleet { target, _running: running }
 }
@@ -129,10 +131,15 @@ fn request<'a>(case: &Case, keys: &'a [String], turn: usize) -> RoutingRequest<'
     }
 }
 
-fn first_choice(target: &Target, request: &RoutingRequest<'_>, rng: &mut fastrand::Rng) -> ClusterUid {
-    match decide(target, request, &Exclusions::default(), rng) {
+fn first_choice(
+    target: &Target,
+    algorithm: &Algorithm,
+    request: &RoutingRequest<'_>,
+    state: &mut DecisionState,
+) -> ClusterUid {
+    match decide(target, algorithm, request, &Exclusions::default(), state) {
         Decision::Selected(selected) => target.clusters[selected.cluster.0].uid,
-        Decision::Unavailable(reason) => panic!("{reason:?}"),
+        other => panic!("{other:?}"),
     }
 }
 
@@ -141,8 +148,8 @@ fn decisions(criterion: &mut Criterion) {
     for case in cases() {
         let mut group = criterion.benchmark_group(case.id);
         for count in CLUSTER_COUNTS {
-            let Fleet { target, _running } = fleet(count, case.algorithm.clone());
-            let mut rng = fastrand::Rng::with_seed(SEED);
+            let Fleet { target, _running } = fleet(count);
+            let mut state = DecisionState::with_seed(SEED);
             let mut next_turn = (0..KEYS).cycle();
             let mut next_request = || {
                 let turn = next_turn.next().unwrap_or_default();
@@ -151,14 +158,19 @@ fn decisions(criterion: &mut Criterion) {
             let id = BenchmarkId::from_parameter(count);
             if case.excluded {
                 let failed: Vec<_> = (0..KEYS)
-                    .map(|turn| first_choice(&target, &request(&case, &keys, turn), &mut rng))
+                    .map(|turn| {
+                        first_choice(&target, &case.algorithm, &request(&case, &keys, turn), &mut state)
+                    })
                     .collect();
                 group.bench_function(id, |bencher| {
                     bencher.iter(|| {
                         let (turn, request) = next_request();
                         let mut exclusions = Exclusions::default();
                         let is_noted = exclusions.exclude_cluster(failed[turn]);
-                        (is_noted, decide(black_box(&target), &request, &exclusions, &mut rng))
+                        (
+                            is_noted,
+                            decide(black_box(&target), &case.algorithm, &request, &exclusions, &mut state),
+                        )
                     });
                 });
             } else {
@@ -166,7 +178,13 @@ fn decisions(criterion: &mut Criterion) {
                 group.bench_function(id, |bencher| {
                     bencher.iter(|| {
                         let (_, request) = next_request();
-                        decide(black_box(&target), &request, black_box(&exclusions), &mut rng)
+                        decide(
+                            black_box(&target),
+                            &case.algorithm,
+                            &request,
+                            black_box(&exclusions),
+                            &mut state,
+                        )
                     });
                 });
             }

@@ -9,11 +9,10 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use prometheus::{IntCounter, IntCounterVec, local::LocalHistogram};
 use stargate_dataplane::{Attempt, AttemptResult, Failure, Fault, Observation, Request};
-use stargate_routing::{Backend, BackendUid, Snapshot, TargetName};
+use stargate_routing::{AlgorithmKind, Backend, BackendUid, Snapshot, TargetName};
 use tokio::time::Instant;
 
 use crate::{
-    config::AlgorithmName,
     learn::Sample,
     metrics::{Gauges, Metrics},
     registry::Registry,
@@ -41,7 +40,7 @@ pub(crate) struct Observer {
     pairs: HashMap<(TargetKey, u64), PairSeries>,
     samples: Vec<(BackendUid, Arc<TargetName>, Sample)>,
     /// By target, from the snapshot of this version.
-    algorithms: HashMap<TargetKey, AlgorithmName>,
+    algorithms: HashMap<TargetKey, AlgorithmKind>,
     algorithms_version: u64,
     last_sweep: Option<Instant>,
 }
@@ -66,7 +65,7 @@ struct PairSeries {
     requests: Vec<(u16, IntCounter)>,
     attempts: Vec<(AttemptResult, IntCounter)>,
     retries: Vec<(AttemptResult, IntCounter)>,
-    selections: Vec<(AlgorithmName, bool, IntCounter)>,
+    selections: Vec<(AlgorithmKind, bool, IntCounter)>,
     used_at: Instant,
 }
 
@@ -98,7 +97,7 @@ impl Observer {
         self.algorithms = snapshot
             .targets()
             .iter()
-            .map(|target| (key_of(Some(&target.name)), AlgorithmName::of(&target.algorithm)))
+            .map(|target| (key_of(Some(&target.name)), target.policy.method.algorithm.kind()))
             .collect();
     }
 
@@ -316,9 +315,9 @@ impl PairSeries {
         &known[position].1
     }
 
-    fn selection(&mut self, metrics: &Metrics, algorithm: AlgorithmName, is_primary: bool) -> &IntCounter {
+    fn selection(&mut self, metrics: &Metrics, algorithm: AlgorithmKind, is_primary: bool) -> &IntCounter {
         let is_known =
-            |known: &(AlgorithmName, bool, IntCounter)| (known.0, known.1) == (algorithm, is_primary);
+            |known: &(AlgorithmKind, bool, IntCounter)| (known.0, known.1) == (algorithm, is_primary);
         let position = self.selections.iter().position(is_known).unwrap_or_else(|| {
             let labels = [algorithm.as_str(), selection_label(is_primary)];
             let counter = metrics.selections.with_label_values(&self.with(&labels));

@@ -11,7 +11,8 @@ use std::{
 
 use stargate_dataplane::SharedSnapshot;
 use stargate_routing::{
-    Backend, Cluster, ClusterLoad, ClusterUid, RoundRobinCursor, Snapshot, Target, TargetName,
+    Backend, Cluster, ClusterLoad, ClusterUid, RendezvousWeights, RoundRobinCursor, Snapshot, Target,
+    TargetName,
 };
 
 use crate::{
@@ -112,7 +113,7 @@ impl Publisher {
         clusters: &BTreeMap<Arc<str>, Vec<(&Registration, &Model)>>,
     ) -> Target {
         let slot = &self.slots[name];
-        let policy = self.routing.policy(&name.model);
+        let policy = Arc::new(self.routing.policy(&name.model));
         let assumed = assumed_input_tps(clusters.values().flatten().map(|(_, model)| *model));
         let clusters = clusters
             .iter()
@@ -130,11 +131,13 @@ impl Publisher {
                     .collect();
                 let backends: Box<[Arc<Backend>]> =
                     active.iter().filter_map(|(registration, _)| registration.backend().cloned()).collect();
+                let stats = aggregate(&members);
                 Cluster {
                     uid: kept.uid,
                     cluster_id: cluster_id.clone(),
                     id_hash: kept.id_hash,
-                    stats: aggregate(&members),
+                    rendezvous: RendezvousWeights::reported(&stats),
+                    stats,
                     load: kept.load,
                     backends,
                 }
@@ -142,10 +145,10 @@ impl Publisher {
             .collect();
         Target {
             name: slot.name.clone(),
-            algorithm: policy.algorithm,
+            policy,
             round_robin: slot.round_robin.clone(),
             clusters,
-            affinity_from_leading_messages: policy.affinity_from_leading_messages,
+            ranking_revision: 0,
         }
     }
 }
@@ -175,8 +178,7 @@ pub(crate) fn assumed_input_tps<'a>(models: impl Iterator<Item = &'a Model>) -> 
 
 fn is_same_target(old: &Target, new: &Target) -> bool {
     old.name == new.name
-        && old.algorithm == new.algorithm
-        && old.affinity_from_leading_messages == new.affinity_from_leading_messages
+        && old.policy == new.policy
         && old.clusters.len() == new.clusters.len()
         && old.clusters.iter().zip(&new.clusters).all(|(old, new)| {
             old.uid == new.uid

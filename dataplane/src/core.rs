@@ -12,7 +12,7 @@ use std::{
 
 use crossbeam::queue::ArrayQueue;
 use slab::Slab;
-use stargate_routing::Snapshot;
+use stargate_routing::{DecisionState, Snapshot};
 
 use crate::{
     SharedSnapshot,
@@ -52,6 +52,7 @@ pub(crate) struct Core {
     pub(crate) pool: RefCell<Pool>,
     pub(crate) retry_budget: RefCell<RetryBudget>,
     pub(crate) rng: RefCell<fastrand::Rng>,
+    pub(crate) decisions: RefCell<DecisionState>,
     snapshot: RefCell<arc_swap::Cache<SharedSnapshot, Arc<Snapshot>>>,
     observations: Arc<ArrayQueue<Observation>>,
     clients: RefCell<Slab<Registered>>,
@@ -90,6 +91,7 @@ impl Core {
             pool: RefCell::new(Pool::new(settings.pool.clone())),
             retry_budget: RefCell::new(RetryBudget::new(&settings.retry, Instant::now())),
             rng: RefCell::new(fastrand::Rng::new()),
+            decisions: RefCell::default(),
             snapshot: RefCell::new(arc_swap::Cache::new(snapshot)),
             clients: RefCell::default(),
             attempts: Cell::new(0),

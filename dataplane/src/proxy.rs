@@ -102,7 +102,7 @@ pub(crate) fn derive(core: &Core, mut headers: Box<FromHeaders>, body: &[u8]) ->
 
 fn leading_messages(core: &Core, routing_key: Option<&str>, model: &str, body: &[u8]) -> Option<Vec<u8>> {
     let count = core.with_snapshot(|snapshot| {
-        snapshot.target(routing_key, model).map_or(0, |target| target.affinity_from_leading_messages)
+        snapshot.target(routing_key, model).map_or(0, |target| target.policy.affinity_from_leading_messages)
     });
     if count == 0 { None } else { derive::affinity_of_leading_messages(body, count) }
 }
@@ -247,7 +247,13 @@ fn choose(
             slo: derived.headers.slo,
             elapsed,
         };
-        match decide(target, &request, exclusions, &mut core.rng.borrow_mut()) {
+        match decide(
+            target,
+            &target.policy.method.algorithm,
+            &request,
+            exclusions,
+            &mut core.decisions.borrow_mut(),
+        ) {
             Decision::Selected(selected) => {
                 let cluster = &target.clusters[selected.cluster.0];
                 Ok(Choice {
@@ -259,10 +265,15 @@ fn choose(
                     expected_queue: selected.queue_delay,
                 })
             }
+            Decision::Wait(_) => {
+                let message = format!("the model `{}` cannot be served yet", derived.model);
+                Err(Refusal::new(ErrorCode::NoCapacity, message))
+            }
             Decision::Unavailable(reason) => {
                 let why = match reason {
                     UnavailableReason::NoActiveBackend => "none of its backends is active",
                     UnavailableReason::AllExcluded => "every backend has failed for this request",
+                    UnavailableReason::NoCapacity => "every cluster is full",
                     UnavailableReason::NoEligibleCandidate => {
                         "no cluster reports what the routing algorithm needs"
                     }

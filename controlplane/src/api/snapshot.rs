@@ -6,11 +6,12 @@ use axum::{Json, extract::State};
 use serde::Serialize;
 use serde_json::{Value, json};
 use stargate_routing::{
-    Algorithm, Backend, Cluster, ClusterStats, EffectiveStats, Target, Tokens, TokensPerSecond,
+    Algorithm, Backend, Cluster, ClusterStats, EffectiveStats, PowerOfNParameters, Target, Tokens,
+    TokensPerSecond,
 };
 
 use crate::{
-    config::{AlgorithmName, Comparator, RendezvousWeight},
+    config::{Comparator, RendezvousWeight},
     plane::ControlPlane,
 };
 
@@ -54,24 +55,27 @@ fn target(target: &Target) -> TargetView {
     TargetView {
         routing_key: target.name.routing_key.clone(),
         model: target.name.model.clone(),
-        algorithm: algorithm(&target.algorithm),
-        affinity_from_leading_messages: target.affinity_from_leading_messages,
+        algorithm: algorithm(&target.policy.method.algorithm),
+        affinity_from_leading_messages: target.policy.affinity_from_leading_messages,
         clusters: target.clusters.iter().map(cluster).collect(),
     }
 }
 
 fn algorithm(algorithm: &Algorithm) -> Value {
-    let name = AlgorithmName::of(algorithm).as_str();
+    let name = algorithm.kind().as_str();
     match algorithm {
-        Algorithm::PowerOfN { sample_count, comparator } => json!({
+        Algorithm::PowerOfN(PowerOfNParameters { sample_count, comparator }) => json!({
             "name": name,
             "sample_count": sample_count.get(),
             "comparator": Comparator::from(*comparator),
         }),
-        Algorithm::RoundRobin | Algorithm::Random => json!({ "name": name }),
+        Algorithm::RoundRobin
+        | Algorithm::Random
+        | Algorithm::WaitAndWiden(_)
+        | Algorithm::PulsarWaitAndWiden(_) => json!({ "name": name }),
         Algorithm::Pulsar(parameters) => json!({
             "name": name,
-            "seed": parameters.seed,
+            "seed": parameters.seed.as_str(),
             "rendezvous_weight": RendezvousWeight::from(parameters.weight),
             "consider_kv_free_tokens": parameters.consider_kv_free_tokens,
             "comparator": Comparator::from(parameters.comparator),

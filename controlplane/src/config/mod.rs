@@ -27,7 +27,7 @@ pub use data_plane::{HeaderMode, Headers, Limits, MaxConnections, Pool, Retry, T
 pub use error::{ConfigError, Origin};
 pub use layers::{Layers, Override};
 pub use ranged::{Interval, Throughput, Whole};
-pub use routing::{AlgorithmName, Comparator, ModelPolicy, ModelRouting, RendezvousWeight, Routing};
+pub use routing::{AlgorithmName, Comparator, ModelRouting, RendezvousWeight, Routing};
 pub use server::{Address, Addresses, Admin, Cores, Driver, Server};
 
 /// The whole configuration.

@@ -115,20 +115,11 @@ pub enum RendezvousWeight {
     LastMeanInputTps,
 }
 
-/// What holds for one model.
-#[derive(Clone, Debug, PartialEq)]
-pub struct ModelPolicy {
-    /// How a cluster is chosen.
-    pub algorithm: routing::Algorithm,
-    /// How many leading messages make the affinity key; 0 is off.
-    pub affinity_from_leading_messages: usize,
-}
-
 // === impl Routing ===
 
 impl Routing {
     /// What holds for `model`.
-    pub fn policy(&self, model: &str) -> ModelPolicy {
+    pub fn policy(&self, model: &str) -> routing::Policy {
         match self.models.get(model) {
             None => self.as_model().policy(),
             Some(own) => own.over(&self.as_model()).policy(),
@@ -178,30 +169,33 @@ impl ModelRouting {
         }
     }
 
-    fn policy(&self) -> ModelPolicy {
+    fn policy(&self) -> routing::Policy {
         let comparator = self.comparator.map_or_else(Default::default, Comparator::into);
         let algorithm = match self.algorithm.unwrap_or_default() {
-            AlgorithmName::PowerOfN => routing::Algorithm::PowerOfN {
+            AlgorithmName::PowerOfN => routing::Algorithm::PowerOfN(routing::PowerOfNParameters {
                 sample_count: self
                     .sample_count
                     .and_then(|count| routing::SampleCount::new(count.get()))
                     .unwrap_or_default(),
                 comparator,
-            },
+            }),
             AlgorithmName::RoundRobin => routing::Algorithm::RoundRobin,
             AlgorithmName::Random => routing::Algorithm::Random,
             AlgorithmName::Pulsar => routing::Algorithm::Pulsar(routing::PulsarParameters {
-                seed: self.seed.map_or(0, Seed::get),
+                seed: self
+                    .seed
+                    .map_or_else(Default::default, |seed| routing::Seed::new(&seed.get().to_string())),
                 weight: self.rendezvous_weight.map_or_else(Default::default, RendezvousWeight::into),
                 consider_kv_free_tokens: self.consider_kv_free_tokens.unwrap_or(false),
                 comparator,
             }),
         };
-        ModelPolicy {
-            algorithm,
+        routing::Policy {
+            method: routing::Method { algorithm, ..Default::default() },
             affinity_from_leading_messages: self
                 .affinity_from_leading_messages
                 .map_or(0, LeadingMessages::count),
+            ..Default::default()
         }
     }
 
@@ -236,16 +230,6 @@ impl AlgorithmName {
             Self::RoundRobin => "round-robin",
             Self::Random => "random",
             Self::Pulsar => "pulsar",
-        }
-    }
-
-    /// The name of an algorithm of the decision core.
-    pub fn of(algorithm: &routing::Algorithm) -> Self {
-        match algorithm {
-            routing::Algorithm::PowerOfN { .. } => Self::PowerOfN,
-            routing::Algorithm::RoundRobin => Self::RoundRobin,
-            routing::Algorithm::Random => Self::Random,
-            routing::Algorithm::Pulsar(_) => Self::Pulsar,
         }
     }
 
@@ -341,10 +325,10 @@ mod tests {
              [models.m]\nconsider_kv_free_tokens = true\n[models.r]\nalgorithm = 'ROUND_ROBIN'",
         );
         routing.validate().unwrap();
-        let routing::Algorithm::Pulsar(parameters) = routing.policy("m").algorithm else { panic!() };
-        assert_eq!((parameters.seed, parameters.consider_kv_free_tokens), (7, true));
+        let routing::Algorithm::Pulsar(parameters) = routing.policy("m").method.algorithm else { panic!() };
+        assert_eq!((parameters.seed.as_str(), parameters.consider_kv_free_tokens), ("7", true));
         let other = routing.policy("r");
-        assert_eq!(other.algorithm, routing::Algorithm::RoundRobin);
+        assert_eq!(other.method.algorithm, routing::Algorithm::RoundRobin);
         assert_eq!(other.affinity_from_leading_messages, 1);
     }
 

@@ -116,7 +116,7 @@ fn overrides_win_in_their_order_and_are_blamed_by_name() {
     assert_eq!(config.server.listen.0.len(), 1);
     assert_eq!(config.server.cores, Cores::Cpus(vec![0, 1]));
     assert!(!config.headers.trusted);
-    assert_eq!(config.routing.policy("a.b").algorithm, stargate_routing::Algorithm::Random);
+    assert_eq!(config.routing.policy("a.b").method.algorithm, stargate_routing::Algorithm::Random);
 
     let message = error("", &[variable("STARGATE__TIMEOUTS__CONNECT_MS", "fast")]);
     assert!(

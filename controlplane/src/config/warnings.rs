@@ -48,7 +48,7 @@ pub(super) fn of(config: &Config) -> Vec<String> {
     }
     for backend in &config.backends {
         for model in &backend.models {
-            let Algorithm::Pulsar(parameters) = config.routing.policy(model.as_str()).algorithm else {
+            let Algorithm::Pulsar(parameters) = config.routing.policy(model.as_str()).method.algorithm else {
                 continue;
             };
             if parameters.weight == RendezvousWeight::MaxInputTps && backend.max_input_tps.is_none() {

@@ -185,7 +185,13 @@ fn the_algorithm_is_the_models() {
     fixture.register("a", two);
     let snapshot = fixture.publish();
     let target = snapshot.target(None, "m").unwrap();
-    assert_eq!((&target.algorithm, target.affinity_from_leading_messages), (&Algorithm::RoundRobin, 2));
+    assert_eq!(
+        (&target.policy.method.algorithm, target.policy.affinity_from_leading_messages),
+        (&Algorithm::RoundRobin, 2)
+    );
     let target = snapshot.target(None, "n").unwrap();
-    assert_eq!((&target.algorithm, target.affinity_from_leading_messages), (&Algorithm::Random, 0));
+    assert_eq!(
+        (&target.policy.method.algorithm, target.policy.affinity_from_leading_messages),
+        (&Algorithm::Random, 0)
+    );
 }

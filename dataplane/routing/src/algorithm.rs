@@ -1,28 +1,52 @@
-//! How a cluster is chosen, as configured per target. Values are valid by construction.
+//! How a cluster is chosen: an algorithm with its parameters. Values are valid by construction.
+
+use std::{sync::Arc, time::Duration};
+
+use xxhash_rust::xxh3::xxh3_64;
 
 /// A routing algorithm with its parameters.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Algorithm {
-    /// Samples `sample_count` distinct eligible clusters uniformly; the comparator picks.
-    PowerOfN {
-        /// How many to sample.
-        sample_count: SampleCount,
-        /// Who wins.
-        comparator: Comparator,
-    },
+    /// Samples distinct eligible clusters uniformly; the comparator picks.
+    PowerOfN(PowerOfNParameters),
     /// Eligible clusters in turn.
     RoundRobin,
     /// A uniformly random eligible cluster.
     Random,
     /// The first eligible cluster of the key's weighted rendezvous ranking.
     Pulsar(PulsarParameters),
+    /// Buckets of time to first token that open with waiting, behind an affinity group.
+    WaitAndWiden(WaitAndWidenParameters),
+    /// The same over bands of the key's ranking.
+    PulsarWaitAndWiden(PulsarWaitAndWidenParameters),
+}
+
+/// Which algorithm, without its parameters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[expect(missing_docs, reason = "named as in Algorithm")]
+pub enum AlgorithmKind {
+    PowerOfN,
+    RoundRobin,
+    Random,
+    Pulsar,
+    WaitAndWiden,
+    PulsarWaitAndWiden,
+}
+
+/// Parameters of power-of-n.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PowerOfNParameters {
+    /// How many to sample.
+    pub sample_count: SampleCount,
+    /// Who wins.
+    pub comparator: Comparator,
 }
 
 /// Parameters of pulsar.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct PulsarParameters {
     /// Enters every ranking hash: another seed is another ranking.
-    pub seed: u64,
+    pub seed: Seed,
     /// What a cluster's share of keys is proportional to.
     pub weight: RendezvousWeight,
     /// Whether a cluster without enough reported free KV tokens is walked past.
@@ -32,8 +56,74 @@ pub struct PulsarParameters {
     pub comparator: Comparator,
 }
 
+/// Parameters of wait-and-widen.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct WaitAndWidenParameters {
+    /// Buckets, capacity and the affinity wait.
+    pub widening: Widening,
+    /// Clusters in the affinity group of a key; 0 is no group.
+    pub affinity_group: u32,
+    /// Points of each cluster on the ring that affinity groups are taken from.
+    pub virtual_nodes: VirtualNodes,
+}
+
+/// Parameters of pulsar-wait-and-widen.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PulsarWaitAndWidenParameters {
+    /// Buckets, capacity and the affinity wait.
+    pub widening: Widening,
+    /// First ranks that make the affinity group; at least 1.
+    pub affinity_group: u32,
+    /// What a cluster's share of keys is proportional to.
+    pub weight: RendezvousWeight,
+    /// Whether a cluster without enough reported free KV tokens is passed over.
+    pub consider_kv_free_tokens: bool,
+    /// When the first rank is taken at once.
+    pub primary_admission: PrimaryAdmission,
+    /// Requests beyond the slots of a cluster that overflow may queue there.
+    pub fallback_max_queued: u64,
+    /// Between the openings of two bands of ranks; zero opens all at once, `None` is the affinity wait.
+    pub band_widen_interval: Option<Duration>,
+}
+
+/// What both widening algorithms share.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Widening {
+    /// Enters every hash of the affinity group: another seed is another group.
+    pub seed: Seed,
+    /// How many unlocked candidates are sampled.
+    pub sample_count: SampleCount,
+    /// Who wins among these.
+    pub comparator: Comparator,
+    /// Requests beyond the slots of a cluster that may queue there.
+    pub max_queued: u64,
+    /// Bounds of the queue delay that is allowed.
+    pub queue_slo: Option<QueueSlo>,
+    /// Widest difference of time to first token within one bucket.
+    pub ttft_bucket_size: Duration,
+    /// Share of the gap between two buckets that the later one is waited for; finite, not negative.
+    pub next_bucket_unlock_factor: f64,
+    /// Leaves the queue delay out of bucket formation.
+    pub ignore_queue_time: bool,
+    /// Leaves the request's own prefill out of bucket formation.
+    pub ignore_input_processing_time: bool,
+    /// What a cluster counts as that reports no concurrency.
+    pub unknown_concurrency: UnknownConcurrency,
+    /// How long from its arrival a request is held for its affinity group.
+    pub affinity_wait: Duration,
+    /// Multiplies the request's own prefill inside the affinity group; 0..=1.
+    pub affinity_input_tokens_scale: f64,
+}
+
+/// Bounds of the queue delay that is allowed: from the floor at arrival to the ceiling at the request's SLO.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueueSlo {
+    floor: Duration,
+    ceil: Duration,
+}
+
 /// Which reported capacity weighs a cluster in rendezvous hashing.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum RendezvousWeight {
     /// `max_input_tps`.
     #[default]
@@ -60,9 +150,169 @@ pub enum Comparator {
     NumRequestsQueued,
 }
 
+/// What a cluster counts as that reports no `max_engine_concurrency`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UnknownConcurrency {
+    /// It always has capacity.
+    #[default]
+    Free,
+    /// It never has.
+    Full,
+}
+
+/// When pulsar-wait-and-widen takes the first rank at once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum PrimaryAdmission {
+    /// Whenever it is eligible, full or not.
+    #[default]
+    Eligible,
+    /// When it has capacity as well.
+    Capacity,
+}
+
 /// A sample size within 1..=64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SampleCount(u8);
+
+/// Points of one cluster on a consistent-hash ring, within 1..=1024.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct VirtualNodes(u16);
+
+/// What operators change to get other rankings and groups: any text, empty by default.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seed {
+    text: Arc<str>,
+    hash: u64,
+}
+
+// === impl Algorithm ===
+
+impl Algorithm {
+    /// Which one it is.
+    pub fn kind(&self) -> AlgorithmKind {
+        match self {
+            Self::PowerOfN(_) => AlgorithmKind::PowerOfN,
+            Self::RoundRobin => AlgorithmKind::RoundRobin,
+            Self::Random => AlgorithmKind::Random,
+            Self::Pulsar(_) => AlgorithmKind::Pulsar,
+            Self::WaitAndWiden(_) => AlgorithmKind::WaitAndWiden,
+            Self::PulsarWaitAndWiden(_) => AlgorithmKind::PulsarWaitAndWiden,
+        }
+    }
+}
+
+impl Default for Algorithm {
+    fn default() -> Self {
+        Self::PowerOfN(PowerOfNParameters::default())
+    }
+}
+
+// === impl AlgorithmKind ===
+
+impl AlgorithmKind {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::PowerOfN,
+        Self::RoundRobin,
+        Self::Random,
+        Self::Pulsar,
+        Self::WaitAndWiden,
+        Self::PulsarWaitAndWiden,
+    ];
+
+    /// Its name in configuration, metrics and answers.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::PowerOfN => "power-of-n",
+            Self::RoundRobin => "round-robin",
+            Self::Random => "random",
+            Self::Pulsar => "pulsar",
+            Self::WaitAndWiden => "wait-and-widen",
+            Self::PulsarWaitAndWiden => "pulsar-wait-and-widen",
+        }
+    }
+
+    /// Reads a name or one of the field's aliases. Case is ignored, `_` reads as `-`.
+    pub fn parse(text: &str) -> Option<Self> {
+        match text.to_ascii_lowercase().replace('_', "-").as_str() {
+            "power-of-n" | "powerofn" | "powerof2" | "power-of-two" => Some(Self::PowerOfN),
+            "round-robin" => Some(Self::RoundRobin),
+            "random" => Some(Self::Random),
+            "pulsar" => Some(Self::Pulsar),
+            "wait-and-widen" | "groq-multiregion" => Some(Self::WaitAndWiden),
+            "pulsar-wait-and-widen" | "pulsar-multiregion" => Some(Self::PulsarWaitAndWiden),
+            _ => None,
+        }
+    }
+
+    /// The algorithm with default parameters.
+    pub fn with_defaults(self) -> Algorithm {
+        match self {
+            Self::PowerOfN => Algorithm::PowerOfN(PowerOfNParameters::default()),
+            Self::RoundRobin => Algorithm::RoundRobin,
+            Self::Random => Algorithm::Random,
+            Self::Pulsar => Algorithm::Pulsar(PulsarParameters::default()),
+            Self::WaitAndWiden => Algorithm::WaitAndWiden(WaitAndWidenParameters::default()),
+            Self::PulsarWaitAndWiden => {
+                Algorithm::PulsarWaitAndWiden(PulsarWaitAndWidenParameters::default())
+            }
+        }
+    }
+}
+
+// === impl Widening ===
+
+impl Default for Widening {
+    fn default() -> Self {
+        Self {
+            seed: Seed::default(),
+            sample_count: SampleCount::default(),
+            comparator: Comparator::default(),
+            max_queued: 0,
+            queue_slo: None,
+            ttft_bucket_size: Duration::from_millis(20),
+            next_bucket_unlock_factor: 0.25,
+            ignore_queue_time: false,
+            ignore_input_processing_time: false,
+            unknown_concurrency: UnknownConcurrency::default(),
+            affinity_wait: Duration::ZERO,
+            affinity_input_tokens_scale: 1.0,
+        }
+    }
+}
+
+impl Default for PulsarWaitAndWidenParameters {
+    fn default() -> Self {
+        Self {
+            widening: Widening::default(),
+            affinity_group: 1,
+            weight: RendezvousWeight::default(),
+            consider_kv_free_tokens: false,
+            primary_admission: PrimaryAdmission::default(),
+            fallback_max_queued: 0,
+            band_widen_interval: None,
+        }
+    }
+}
+
+// === impl QueueSlo ===
+
+impl QueueSlo {
+    /// `None` when the floor is above the ceiling.
+    pub fn new(floor: Duration, ceil: Duration) -> Option<Self> {
+        (floor <= ceil).then_some(Self { floor, ceil })
+    }
+
+    /// The delay allowed at arrival.
+    pub fn floor(self) -> Duration {
+        self.floor
+    }
+
+    /// The delay allowed from the SLO on, and without one.
+    pub fn ceil(self) -> Duration {
+        self.ceil
+    }
+}
 
 // === impl SampleCount ===
 
@@ -90,9 +340,53 @@ impl Default for SampleCount {
     }
 }
 
-impl Default for Algorithm {
+// === impl VirtualNodes ===
+
+impl VirtualNodes {
+    /// The most.
+    pub const MAX: u16 = 1024;
+
+    /// `None` outside 1..=1024.
+    pub fn new(count: u64) -> Option<Self> {
+        u16::try_from(count).ok().filter(|count| (1..=Self::MAX).contains(count)).map(Self)
+    }
+
+    /// The count.
+    pub fn get(self) -> u16 {
+        self.0
+    }
+}
+
+impl Default for VirtualNodes {
+    /// Evens the clusters' shares of a ring out to within about a tenth.
     fn default() -> Self {
-        Self::PowerOfN { sample_count: SampleCount::default(), comparator: Comparator::default() }
+        Self(150)
+    }
+}
+
+// === impl Seed ===
+
+impl Seed {
+    /// A seed of this text.
+    pub fn new(text: &str) -> Self {
+        // The empty seed is none: its hash starts every chain at 0.
+        Self { text: text.into(), hash: if text.is_empty() { 0 } else { xxh3_64(text.as_bytes()) } }
+    }
+
+    /// As it was given.
+    pub fn as_str(&self) -> &str {
+        &self.text
+    }
+
+    /// What enters hashes.
+    pub(crate) fn hash(&self) -> u64 {
+        self.hash
+    }
+}
+
+impl Default for Seed {
+    fn default() -> Self {
+        Self::new("")
     }
 }
 
@@ -108,5 +402,40 @@ mod tests {
             assert_eq!(SampleCount::new(count).map(SampleCount::get), expected, "{count}");
         }
         assert_eq!(SampleCount::default().get(), 2);
+    }
+
+    #[test]
+    fn virtual_nodes_are_within_1_and_1024() {
+        for (count, expected) in [(0, None), (1, Some(1)), (1024, Some(1024)), (1025, None), (65_537, None)] {
+            assert_eq!(VirtualNodes::new(count).map(VirtualNodes::get), expected, "{count}");
+        }
+        assert_eq!(VirtualNodes::default().get(), 150);
+    }
+
+    #[test]
+    fn a_floor_above_the_ceiling_is_no_queue_slo() {
+        let ms = Duration::from_millis;
+        assert!(QueueSlo::new(ms(3), ms(2)).is_none());
+        let equal = QueueSlo::new(ms(2), ms(2)).unwrap();
+        assert_eq!((equal.floor(), equal.ceil()), (ms(2), ms(2)));
+    }
+
+    #[test]
+    fn names_and_aliases_are_read() {
+        for kind in AlgorithmKind::ALL {
+            assert_eq!(AlgorithmKind::parse(kind.as_str()), Some(kind));
+            assert_eq!(AlgorithmKind::parse(&kind.as_str().to_uppercase().replace('-', "_")), Some(kind));
+            assert_eq!(kind.with_defaults().kind(), kind);
+        }
+        for (alias, kind) in [
+            ("powerOfN", AlgorithmKind::PowerOfN),
+            ("powerOf2", AlgorithmKind::PowerOfN),
+            ("power-of-two", AlgorithmKind::PowerOfN),
+            ("groq_multiregion", AlgorithmKind::WaitAndWiden),
+            ("pulsar-multiregion", AlgorithmKind::PulsarWaitAndWiden),
+        ] {
+            assert_eq!(AlgorithmKind::parse(alias), Some(kind), "{alias}");
+        }
+        assert_eq!(AlgorithmKind::parse("best"), None);
     }
 }

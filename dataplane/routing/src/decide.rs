@@ -1,8 +1,9 @@
 //! The one decision function.
 
 use crate::{
-    Algorithm, ClusterIndex, Decision, EffectiveStats, Exclusions, RoutingRequest, Selected, Target,
-    UnavailableReason, backend, eligible::Eligible, power_of_n, pulsar, random, round_robin,
+    Algorithm, ClusterIndex, Decision, DecisionState, EffectiveStats, Exclusions, PowerOfNParameters,
+    RoutingRequest, Selected, Target, UnavailableReason, backend, eligible::Eligible, power_of_n, pulsar,
+    random, round_robin,
 };
 
 /// A cluster that an algorithm settled on, and how it came there.
@@ -13,17 +14,18 @@ pub(crate) struct Choice {
     pub(crate) after_kv_skip: bool,
 }
 
-/// Chooses a cluster of `target` and a backend inside it. Allocates nothing.
+/// Chooses by `algorithm` a cluster of `target` and a backend inside it. Allocates nothing.
 ///
 /// What it chose is not counted as load: the caller does that ([`crate::ClusterLoad::enter`]), before the
 /// next decision.
 pub fn decide(
     target: &Target,
+    algorithm: &Algorithm,
     request: &RoutingRequest<'_>,
     exclusions: &Exclusions,
-    rng: &mut fastrand::Rng,
+    state: &mut DecisionState,
 ) -> Decision {
-    match select(target, request, exclusions, rng) {
+    match select(target, algorithm, request, exclusions, state) {
         Ok(selected) => Decision::Selected(selected),
         Err(reason) => Decision::Unavailable(reason),
     }
@@ -31,9 +33,10 @@ pub fn decide(
 
 fn select(
     target: &Target,
+    algorithm: &Algorithm,
     request: &RoutingRequest<'_>,
     exclusions: &Exclusions,
-    rng: &mut fastrand::Rng,
+    state: &mut DecisionState,
 ) -> Result<Selected, UnavailableReason> {
     let clusters = &target.clusters[..];
     if clusters.is_empty() {
@@ -43,14 +46,20 @@ fn select(
     if eligible.count() == 0 {
         return Err(UnavailableReason::AllExcluded);
     }
-    let choice = match &target.algorithm {
-        Algorithm::PowerOfN { sample_count, comparator } => {
-            power_of_n::choose(clusters, &eligible, *sample_count, *comparator, request, rng)
+    let choice = match algorithm {
+        Algorithm::PowerOfN(PowerOfNParameters { sample_count, comparator }) => {
+            power_of_n::choose(clusters, &eligible, *sample_count, *comparator, request, &mut state.rng)
                 .map(Choice::unranked)
         }
         Algorithm::RoundRobin => round_robin::choose(&target.round_robin, &eligible).map(Choice::unranked),
-        Algorithm::Random => random::choose(&eligible, rng).map(Choice::unranked),
-        Algorithm::Pulsar(parameters) => pulsar::choose(target, &eligible, parameters, request, rng),
+        Algorithm::Random => random::choose(&eligible, &mut state.rng).map(Choice::unranked),
+        Algorithm::Pulsar(parameters) => {
+            pulsar::choose(target, &eligible, parameters, request, &mut state.rng)
+        }
+        // Until they are there; nothing selects them yet.
+        Algorithm::WaitAndWiden(_) | Algorithm::PulsarWaitAndWiden(_) => {
+            return Err(UnavailableReason::NoEligibleCandidate);
+        }
     };
     let choice = choice.ok_or(UnavailableReason::NoEligibleCandidate)?;
     let cluster = &clusters[choice.cluster.0];
@@ -60,6 +69,7 @@ fn select(
         cluster: choice.cluster,
         backend: backend.clone(),
         rank: choice.rank,
+        is_fallback: choice.rank > 1,
         after_kv_skip: choice.after_kv_skip,
         queue_delay: EffectiveStats::new(&cluster.stats, &cluster.load)
             .queue_delay(request.priority)

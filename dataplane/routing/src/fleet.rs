@@ -5,9 +5,10 @@ use std::{net::Ipv4Addr, sync::Arc};
 use proptest::{collection::vec, option, prelude::*};
 
 use crate::{
-    Algorithm, Backend, BackendUid, Cluster, ClusterStats, ClusterUid, Comparator, Decision, Exclusions,
-    Nanos, PulsarParameters, RendezvousWeight, RoutingRequest, Running, SampleCount, Selected, Target,
-    TargetName, Tokens, TokensPerSecond, UnavailableReason,
+    Algorithm, Backend, BackendUid, Cluster, ClusterStats, ClusterUid, Comparator, Decision, DecisionState,
+    Exclusions, Method, Nanos, Policy, PowerOfNParameters, PulsarParameters, RendezvousWeight,
+    RendezvousWeights, RoutingRequest, Running, SampleCount, Seed, Selected, Target, TargetName, Tokens,
+    TokensPerSecond, UnavailableReason,
 };
 
 pub(crate) const COMPARATORS: [Comparator; 6] = [
@@ -55,6 +56,7 @@ pub(crate) fn cluster(number: usize, backends: usize, stats: ClusterStats) -> Cl
     Cluster {
         uid: ClusterUid(number as u64),
         id_hash: Cluster::hash_id(&cluster_id),
+        rendezvous: RendezvousWeights::reported(&stats),
         stats,
         load: Arc::default(),
         backends: (0..backends).map(backend).collect(),
@@ -65,10 +67,10 @@ pub(crate) fn cluster(number: usize, backends: usize, stats: ClusterStats) -> Cl
 pub(crate) fn target(algorithm: Algorithm, clusters: Vec<Cluster>) -> Target {
     Target {
         name: Arc::new(TargetName { routing_key: None, model: "llama-3".into() }),
-        algorithm,
+        policy: Arc::new(Policy { method: Method { algorithm, ..Method::default() }, ..Policy::default() }),
         round_robin: Arc::default(),
         clusters,
-        affinity_from_leading_messages: 0,
+        ranking_revision: 0,
     }
 }
 
@@ -92,12 +94,23 @@ pub(crate) fn throughput(tps: f64) -> ClusterStats {
 }
 
 pub(crate) fn power_of(sample_count: u64, comparator: Comparator) -> Algorithm {
-    Algorithm::PowerOfN { sample_count: SampleCount::new(sample_count).unwrap(), comparator }
+    let sample_count = SampleCount::new(sample_count).unwrap();
+    Algorithm::PowerOfN(PowerOfNParameters { sample_count, comparator })
 }
 
 pub(crate) fn pulsar(weight: RendezvousWeight, consider_kv_free_tokens: bool) -> Algorithm {
     let comparator = Comparator::NumRequestsQueued;
-    Algorithm::Pulsar(PulsarParameters { seed: 0, weight, consider_kv_free_tokens, comparator })
+    Algorithm::Pulsar(PulsarParameters { seed: Seed::default(), weight, consider_kv_free_tokens, comparator })
+}
+
+/// Decides by the target's own algorithm.
+pub(crate) fn decide(
+    target: &Target,
+    request: &RoutingRequest<'_>,
+    exclusions: &Exclusions,
+    state: &mut DecisionState,
+) -> Decision {
+    crate::decide(target, &target.policy.method.algorithm, request, exclusions, state)
 }
 
 pub(crate) fn request(input_tokens: u64) -> RoutingRequest<'static> {
@@ -132,14 +145,14 @@ pub(crate) fn eligible_positions(target: &Target, exclusions: &Exclusions) -> Ve
 pub(crate) fn selected(decision: Decision) -> Selected {
     match decision {
         Decision::Selected(selected) => selected,
-        Decision::Unavailable(reason) => panic!("unavailable: {reason:?}"),
+        other => panic!("not selected: {other:?}"),
     }
 }
 
 pub(crate) fn unavailable(decision: Decision) -> UnavailableReason {
     match decision {
-        Decision::Selected(selected) => panic!("selected {selected:?}"),
         Decision::Unavailable(reason) => reason,
+        other => panic!("available: {other:?}"),
     }
 }
 

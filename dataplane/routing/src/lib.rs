@@ -12,10 +12,12 @@ mod backend;
 mod comparator;
 mod decide;
 mod decision;
+mod decision_state;
 mod eligible;
 #[cfg(test)]
 mod fleet;
 mod load;
+mod policy;
 mod power_of_n;
 mod pulsar;
 mod random;
@@ -26,12 +28,20 @@ mod snapshot;
 mod stats;
 mod units;
 
-pub use algorithm::{Algorithm, Comparator, PulsarParameters, RendezvousWeight, SampleCount};
+pub use algorithm::{
+    Algorithm, AlgorithmKind, Comparator, PowerOfNParameters, PrimaryAdmission, PulsarParameters,
+    PulsarWaitAndWidenParameters, QueueSlo, RendezvousWeight, SampleCount, Seed, UnknownConcurrency,
+    VirtualNodes, WaitAndWidenParameters, Widening,
+};
 pub use decide::decide;
-pub use decision::{Decision, Selected, UnavailableReason};
+pub use decision::{Decision, Selected, UnavailableReason, Wait, WaitReason};
+pub use decision_state::DecisionState;
 pub use load::{ClusterLoad, Running};
+pub use policy::{Admission, Method, Policy, WaitOrder, Waiting};
 pub use request::{Exclusions, RoutingRequest};
 pub use round_robin::RoundRobinCursor;
-pub use snapshot::{Backend, BackendUid, Cluster, ClusterIndex, ClusterUid, Snapshot, Target, TargetName};
+pub use snapshot::{
+    Backend, BackendUid, Cluster, ClusterIndex, ClusterUid, RendezvousWeights, Snapshot, Target, TargetName,
+};
 pub use stats::{ClusterStats, EffectiveStats};
 pub use units::{Millis, Nanos, Seconds, Tokens, TokensPerSecond};

@@ -11,8 +11,8 @@
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::{
-    Cluster, ClusterIndex, ClusterStats, PulsarParameters, RendezvousWeight, RoutingRequest, SampleCount,
-    Target, TargetName, decide::Choice, eligible::Eligible, power_of_n,
+    Cluster, ClusterIndex, PulsarParameters, RendezvousWeight, RoutingRequest, SampleCount, Target,
+    TargetName, decide::Choice, eligible::Eligible, power_of_n,
 };
 
 /// A key's random number for one cluster, within 2^-53..=1 − 2^-53.
@@ -39,7 +39,7 @@ pub(crate) fn choose(
         return power_of_n::choose(&target.clusters, eligible, SampleCount::TWO, comparator, request, rng)
             .map(Choice::unranked);
     };
-    let key_hash = hash_key(parameters.seed, &target.name, affinity_key);
+    let key_hash = hash_key(parameters.seed.hash(), &target.name, affinity_key);
     let ranking = Ranking { clusters: &target.clusters, weight: parameters.weight, key_hash };
     let is_feasible = |index: usize| {
         let free = target.clusters[index].stats.kv_free_tokens();
@@ -108,22 +108,9 @@ impl Ranking<'_> {
     /// The score of a cluster, unless it is ineligible for want of a weight, or scores below `floor`.
     fn score_from(&self, floor: f64, index: usize) -> Option<f64> {
         let cluster = &self.clusters[index];
-        let weight = self.weight.of(&cluster.stats)?;
+        let weight = cluster.rendezvous.get(self.weight)?;
         let draw = Draw::new(self.key_hash, cluster.id_hash);
         if draw.may_reach(floor, weight) { Some(draw.score(weight)) } else { None }
-    }
-}
-
-// === impl RendezvousWeight ===
-
-impl RendezvousWeight {
-    /// `None` unless it is finite and positive.
-    fn of(self, stats: &ClusterStats) -> Option<f64> {
-        let capacity = match self {
-            Self::MaxInputTps => stats.max_input_tps?,
-            Self::LastMeanInputTps => stats.last_mean_input_tps,
-        };
-        capacity.is_valid().then_some(capacity.0)
     }
 }
 

@@ -6,7 +6,7 @@
 
 use std::{collections::HashMap, net::SocketAddr, sync::Arc};
 
-use crate::{Algorithm, ClusterLoad, ClusterStats, RoundRobinCursor};
+use crate::{ClusterLoad, ClusterStats, Policy, RendezvousWeight, RoundRobinCursor};
 
 /// Identity of one registration of a backend. Never reused within a control plane's life: a backend that
 /// leaves and comes back has another.
@@ -62,6 +62,8 @@ pub struct Cluster {
     pub id_hash: u64,
     /// Aggregated stats of its active backends.
     pub stats: ClusterStats,
+    /// What its share of keys is proportional to.
+    pub rendezvous: RendezvousWeights,
     /// What this gateway has in flight here. Shared by all cores and by successive snapshots.
     pub load: Arc<ClusterLoad>,
     /// Active backends, at least one, ordered by `backend_id`.
@@ -73,16 +75,26 @@ pub struct Cluster {
 pub struct Target {
     /// Its name.
     pub name: Arc<TargetName>,
-    /// How a cluster is chosen.
-    pub algorithm: Algorithm,
+    /// What is configured for its model.
+    pub policy: Arc<Policy>,
     /// Whose turn it is under round-robin. Shared by all cores and by successive snapshots of the target: a
     /// new one with every snapshot would send each burst after a publication to the first clusters.
     pub round_robin: Arc<RoundRobinCursor>,
     /// Routable clusters, ordered by `cluster_id`. May be empty: the target is known, but nothing is active.
     pub clusters: Vec<Cluster>,
-    /// How many leading messages of the body make the affinity key when a request brings none; 0 turns
-    /// that derivation off.
-    pub affinity_from_leading_messages: usize,
+    /// Changes, never to come back, whenever the list of clusters or a [`Cluster::rendezvous`] weight does:
+    /// what was derived from these is good for as long as it stays.
+    pub ranking_revision: u64,
+}
+
+/// A cluster's weights in rendezvous hashing; 0 where it has none. What was reported, held until it has moved
+/// by more than noise, so that a wobble moves no key.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct RendezvousWeights {
+    /// By `max_input_tps`: finite and not negative.
+    pub max_input_tps: f64,
+    /// By `last_mean_input_tps`: finite and not negative.
+    pub last_mean_input_tps: f64,
 }
 
 /// The routing state at one moment.
@@ -108,6 +120,28 @@ impl Cluster {
     /// The hash of a cluster id that `id_hash` must hold. Stable across versions, hosts and restarts.
     pub fn hash_id(cluster_id: &str) -> u64 {
         xxhash_rust::xxh3::xxh3_64(cluster_id.as_bytes())
+    }
+}
+
+// === impl RendezvousWeights ===
+
+impl RendezvousWeights {
+    /// The weights that `stats` report, nothing held.
+    pub fn reported(stats: &ClusterStats) -> Self {
+        let weight = |tps: crate::TokensPerSecond| if tps.is_valid() { tps.0 } else { 0.0 };
+        Self {
+            max_input_tps: stats.max_input_tps.map_or(0.0, weight),
+            last_mean_input_tps: weight(stats.last_mean_input_tps),
+        }
+    }
+
+    /// One of them; `None` where the cluster has no such weight, and so no keys.
+    pub fn get(self, weight: RendezvousWeight) -> Option<f64> {
+        let value = match weight {
+            RendezvousWeight::MaxInputTps => self.max_input_tps,
+            RendezvousWeight::LastMeanInputTps => self.last_mean_input_tps,
+        };
+        (value > 0.0).then_some(value)
     }
 }
 

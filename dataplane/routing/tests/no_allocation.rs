@@ -9,9 +9,9 @@ use std::{
 };
 
 use stargate_routing::{
-    Algorithm, Backend, BackendUid, Cluster, ClusterStats, ClusterUid, Comparator, Decision, Exclusions,
-    Nanos, PulsarParameters, RendezvousWeight, RoutingRequest, SampleCount, Target, TargetName, Tokens,
-    TokensPerSecond, decide,
+    Algorithm, Backend, BackendUid, Cluster, ClusterStats, ClusterUid, Comparator, Decision, DecisionState,
+    Exclusions, Nanos, PowerOfNParameters, PulsarParameters, RendezvousWeight, RendezvousWeights,
+    RoutingRequest, SampleCount, Seed, Target, TargetName, Tokens, TokensPerSecond, decide,
 };
 
 /// Counts what its own thread does, so that other threads of the test process do not show.
@@ -76,17 +76,19 @@ fn cluster(number: u64) -> Cluster {
             publishes_stats: true,
         })
     });
+    let stats = ClusterStats {
+        last_mean_input_tps: TokensPerSecond(1_000.0 + number as f64),
+        max_input_tps: Some(TokensPerSecond(2_000.0)),
+        queued_input: Tokens(number),
+        queue_time_estimates: [(0, Nanos(1_000)), (3, Nanos(2_000))].into(),
+        kv_free: Some(Tokens(number * 100)),
+        ..ClusterStats::default()
+    };
     Cluster {
         uid: ClusterUid(number),
         id_hash: Cluster::hash_id(&cluster_id),
-        stats: ClusterStats {
-            last_mean_input_tps: TokensPerSecond(1_000.0 + number as f64),
-            max_input_tps: Some(TokensPerSecond(2_000.0)),
-            queued_input: Tokens(number),
-            queue_time_estimates: [(0, Nanos(1_000)), (3, Nanos(2_000))].into(),
-            kv_free: Some(Tokens(number * 100)),
-            ..ClusterStats::default()
-        },
+        rendezvous: RendezvousWeights::reported(&stats),
+        stats,
         load: Arc::default(),
         backends: backends.collect(),
         cluster_id,
@@ -103,14 +105,16 @@ fn algorithms() -> Vec<Algorithm> {
         Comparator::NumRequestsQueued,
     ];
     let power_of_n = comparators.iter().flat_map(|comparator| {
-        [1, 2, 8, 64].map(|count| Algorithm::PowerOfN {
-            sample_count: SampleCount::new(count).unwrap(),
-            comparator: *comparator,
+        [1, 2, 8, 64].map(|count| {
+            Algorithm::PowerOfN(PowerOfNParameters {
+                sample_count: SampleCount::new(count).unwrap(),
+                comparator: *comparator,
+            })
         })
     });
     let pulsar = [false, true].map(|consider_kv_free_tokens| {
         Algorithm::Pulsar(PulsarParameters {
-            seed: 1,
+            seed: Seed::new("1"),
             weight: RendezvousWeight::default(),
             consider_kv_free_tokens,
             comparator: Comparator::default(),
@@ -150,16 +154,16 @@ fn no_algorithm_allocates_or_frees_with_or_without_exclusions() {
         priority: 2,
         ..RoutingRequest::default()
     });
-    let mut rng = fastrand::Rng::with_seed(0);
+    let mut state = DecisionState::with_seed(0);
     // With 12 clusters, the largest set of exclusions leaves none.
     for cluster_count in [0, 12, 20, 200] {
         for algorithm in algorithms() {
             let target = Target {
                 name: Arc::new(TargetName { routing_key: Some("tenant".into()), model: "m".into() }),
-                algorithm,
+                policy: Arc::default(),
                 round_robin: Arc::default(),
                 clusters: (0..cluster_count).map(cluster).collect(),
-                affinity_from_leading_messages: 0,
+                ranking_revision: 0,
             };
             let all_exclusions = if cluster_count == 0 {
                 std::array::from_fn(|_| Exclusions::default())
@@ -171,14 +175,14 @@ fn no_algorithm_allocates_or_frees_with_or_without_exclusions() {
                     let (calls, is_selected) = calls_during(|| {
                         let mut is_selected = false;
                         for _ in 0..50 {
-                            let decision = decide(&target, request, exclusions, &mut rng);
+                            let decision = decide(&target, &algorithm, request, exclusions, &mut state);
                             is_selected = matches!(decision, Decision::Selected(_));
                         }
                         is_selected
                     });
-                    assert_eq!(calls, 0, "{:?}, {cluster_count} clusters", target.algorithm);
+                    assert_eq!(calls, 0, "{:?}, {cluster_count} clusters", algorithm);
                     let is_possible = cluster_count > 12 || (cluster_count == 12 && excluded < 2);
-                    assert_eq!(is_selected, is_possible, "{:?}, {cluster_count} clusters", target.algorithm);
+                    assert_eq!(is_selected, is_possible, "{:?}, {cluster_count} clusters", algorithm);
                 }
             }
         }

@@ -6,8 +6,9 @@ use super::*;
 use crate::{
     ClusterStats, RendezvousWeight, Tokens, TokensPerSecond,
     fleet::{
-        any_algorithm, any_exclusions, any_plans, any_request, build, cluster, clusters, eligible_positions,
-        exclude, idle, power_of, pulsar, request, selected, target, throughput, unavailable,
+        any_algorithm, any_exclusions, any_plans, any_request, build, cluster, clusters, decide,
+        eligible_positions, exclude, idle, power_of, pulsar, request, selected, target, throughput,
+        unavailable,
     },
 };
 
@@ -21,7 +22,7 @@ fn every_algorithm() -> [Algorithm; 4] {
 }
 
 fn decide_once(target: &Target, request: &RoutingRequest<'_>, exclusions: &Exclusions) -> Decision {
-    decide(target, request, exclusions, &mut fastrand::Rng::with_seed(0))
+    decide(target, request, exclusions, &mut DecisionState::with_seed(0))
 }
 
 proptest! {
@@ -38,9 +39,9 @@ proptest! {
         let target = target(algorithm, clusters);
         let exclusions = excluded.apply(&target);
         let eligible = eligible_positions(&target, &exclusions);
-        let mut rng = fastrand::Rng::with_seed(seed);
+        let mut state = DecisionState::with_seed(seed);
         for _ in 0..4 {
-            match decide(&target, &request, &exclusions, &mut rng) {
+            match decide(&target, &request, &exclusions, &mut state) {
                 Decision::Selected(selected) => {
                     prop_assert!(eligible.contains(&selected.cluster.0));
                     let backends = &target.clusters[selected.cluster.0].backends;
@@ -58,6 +59,7 @@ proptest! {
                 Decision::Unavailable(UnavailableReason::NoEligibleCandidate) => {
                     prop_assert!(needs_more && !eligible.is_empty());
                 }
+                other => prop_assert!(false, "{other:?}"),
             }
         }
     }
@@ -73,8 +75,8 @@ proptest! {
         let decide_on = || {
             let (clusters, _running) = build(&plans);
             let target = target(algorithm.clone(), clusters);
-            let mut rng = fastrand::Rng::with_seed(seed);
-            format!("{:?}", decide(&target, &request, &Exclusions::default(), &mut rng))
+            let mut state = DecisionState::with_seed(seed);
+            format!("{:?}", decide(&target, &request, &Exclusions::default(), &mut state))
         };
         prop_assert_eq!(decide_on(), decide_on());
     }

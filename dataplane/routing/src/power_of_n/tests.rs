@@ -3,10 +3,10 @@
 use proptest::prelude::*;
 
 use crate::{
-    Cluster, ClusterStats, Comparator, Decision, Exclusions, Nanos, RoutingRequest, Target, Tokens,
-    TokensPerSecond, decide,
+    Cluster, ClusterStats, Comparator, Decision, DecisionState, Exclusions, Nanos, RoutingRequest, Target,
+    Tokens, TokensPerSecond,
     fleet::{
-        COMPARATORS, any_exclusions, any_plans, any_request, build, chi_squared_uniform, clusters,
+        COMPARATORS, any_exclusions, any_plans, any_request, build, chi_squared_uniform, clusters, decide,
         eligible_positions, exclude, idle, power_of, request, selected, target,
     },
 };
@@ -45,10 +45,10 @@ fn naive_cost(cluster: &Cluster, request: &RoutingRequest<'_>, comparator: Compa
 
 /// How many decisions a burst of `count` requests spreads over, each in flight while the next is decided.
 fn spread(target: &Target, count: usize, request: &RoutingRequest<'_>, seed: u64) -> usize {
-    let mut rng = fastrand::Rng::with_seed(seed);
+    let mut state = DecisionState::with_seed(seed);
     let mut chosen: Vec<_> = (0..count)
         .map(|_| {
-            let cluster = selected(decide(target, request, &Exclusions::default(), &mut rng)).cluster;
+            let cluster = selected(decide(target, request, &Exclusions::default(), &mut state)).cluster;
             (cluster, target.clusters[cluster.0].load.enter(request.input_tokens))
         })
         .collect();
@@ -72,12 +72,12 @@ proptest! {
         let eligible = eligible_positions(&target, &exclusions);
         let cost = |index: usize| naive_cost(&target.clusters[index], &request, comparator);
         let lowest = eligible.iter().map(|index| cost(*index)).fold(f64::INFINITY, f64::min);
-        match decide(&target, &request, &exclusions, &mut fastrand::Rng::with_seed(seed)) {
+        match decide(&target, &request, &exclusions, &mut DecisionState::with_seed(seed)) {
             Decision::Selected(selected) => {
                 prop_assert!(eligible.contains(&selected.cluster.0));
                 prop_assert_eq!(cost(selected.cluster.0), lowest);
             }
-            Decision::Unavailable(_) => prop_assert!(eligible.is_empty()),
+            _ => prop_assert!(eligible.is_empty()),
         }
     }
 
@@ -91,7 +91,7 @@ proptest! {
         let worst = worst % count;
         let _running = target.clusters[worst].load.enter(Tokens(1));
         let decision =
-            decide(&target, &request(1), &Exclusions::default(), &mut fastrand::Rng::with_seed(seed));
+            decide(&target, &request(1), &Exclusions::default(), &mut DecisionState::with_seed(seed));
         prop_assert_ne!(selected(decision).cluster.0, worst);
     }
 
@@ -162,10 +162,10 @@ fn equal_clusters_win_samples_uniformly() {
 
 fn assert_uniform_without_first_and_last(target: &Target) {
     let exclusions = exclude(target, [0], [(5, 0)]);
-    let mut rng = fastrand::Rng::with_seed(6);
+    let mut state = DecisionState::with_seed(6);
     let mut counts = [0; 6];
     for _ in 0..20_000 {
-        counts[selected(decide(target, &request(1), &exclusions, &mut rng)).cluster.0] += 1;
+        counts[selected(decide(target, &request(1), &exclusions, &mut state)).cluster.0] += 1;
     }
     let [0, middle @ .., 0] = counts else { panic!("an excluded one was selected: {counts:?}") };
     let statistic = chi_squared_uniform(&middle);

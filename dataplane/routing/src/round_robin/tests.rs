@@ -5,13 +5,13 @@ use std::{
 
 use super::*;
 use crate::{
-    Algorithm, Exclusions, Target, decide,
-    fleet::{exclude, idle, request, selected, target},
+    Algorithm, DecisionState, Exclusions, Target,
+    fleet::{decide, exclude, idle, request, selected, target},
 };
 
 fn turns(target: &Target, exclusions: &Exclusions, count: usize) -> Vec<usize> {
-    let mut rng = fastrand::Rng::with_seed(0);
-    (0..count).map(|_| selected(decide(target, &request(1), exclusions, &mut rng)).cluster.0).collect()
+    let mut state = DecisionState::with_seed(0);
+    (0..count).map(|_| selected(decide(target, &request(1), exclusions, &mut state)).cluster.0).collect()
 }
 
 #[test]

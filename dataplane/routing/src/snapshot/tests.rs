@@ -1,4 +1,5 @@
 use super::*;
+use crate::Algorithm;
 use crate::fleet::{idle, target};
 
 fn named(routing_key: Option<&str>, model: &str, clusters: usize) -> Target {
