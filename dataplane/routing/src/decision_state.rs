@@ -1,12 +1,14 @@
 //! What one core keeps from decision to decision: randomness, and room to work in.
 
-use crate::ranking::memo::RankingMemo;
+use crate::{affinity_ring::cache::RingCache, ranking::memo::RankingMemo, selection::SelectionScratch};
 
 /// One core's state. Decisions differ by it in nothing but their random choices.
 #[derive(Debug)]
 pub struct DecisionState {
     pub(crate) rng: fastrand::Rng,
     pub(crate) rankings: RankingMemo,
+    pub(crate) rings: RingCache,
+    pub(crate) selection: SelectionScratch,
 }
 
 // === impl DecisionState ===
@@ -23,7 +25,12 @@ impl DecisionState {
     }
 
     fn with_rng(rng: fastrand::Rng) -> Self {
-        Self { rng, rankings: RankingMemo::default() }
+        Self {
+            rng,
+            rankings: RankingMemo::default(),
+            rings: RingCache::default(),
+            selection: SelectionScratch::default(),
+        }
     }
 }
 

@@ -3,7 +3,7 @@
 
 use crate::{
     ClusterIndex, DecisionState, PulsarParameters, RoutingRequest, SampleCount, Target, decide::Choice,
-    eligible::Eligible, power_of_n, ranking::Ranking,
+    eligible::Eligible, power_of_n, ranking::Ranking, trace::Trace,
 };
 
 /// `None` when no cluster that is left has a weight and, where they count, enough free KV tokens.
@@ -13,19 +13,27 @@ pub(crate) fn choose(
     parameters: &PulsarParameters,
     request: &RoutingRequest<'_>,
     state: &mut DecisionState,
+    trace: &mut impl Trace,
 ) -> Option<Choice> {
     let Some(affinity_key) = request.affinity_key else {
         let (comparator, rng) = (parameters.comparator, &mut state.rng);
-        return power_of_n::choose(&target.clusters, eligible, SampleCount::TWO, comparator, request, rng)
-            .map(Choice::unranked);
+        let clusters = &target.clusters[..];
+        return power_of_n::choose(clusters, eligible, SampleCount::TWO, comparator, request, rng, trace)
+            .map(|picked| Choice::selected(picked, 1, false));
     };
     let is_feasible = |cluster: ClusterIndex| {
-        let free = target.clusters[cluster.0].stats.kv_free_tokens();
-        !parameters.consider_kv_free_tokens || free.is_some_and(|free| free >= request.input_tokens)
+        !parameters.consider_kv_free_tokens
+            || target.clusters[cluster.0].stats.has_kv_for(request.input_tokens)
     };
     let ranking = Ranking::new(target, &parameters.seed, parameters.weight, affinity_key);
     let walked = ranking.walk(eligible, is_feasible, &mut state.rankings)?;
-    Some(Choice { cluster: walked.cluster, rank: walked.rank, after_kv_skip: walked.after_infeasible })
+    Some(Choice {
+        cluster: walked.cluster,
+        rank: walked.rank,
+        is_fallback: walked.rank > 1,
+        after_kv_skip: walked.after_infeasible,
+        load: None,
+    })
 }
 
 #[cfg(test)]

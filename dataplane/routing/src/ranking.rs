@@ -18,11 +18,12 @@ mod table;
 
 use xxhash_rust::xxh3::xxh3_64;
 
+pub(crate) use self::score::Base;
 pub use self::table::RankingTable;
 use self::{
     memo::RankingMemo,
     row::{Candidate, Row, is_ahead},
-    score::{Base, Draw, SlotHash},
+    score::{Draw, SlotHash},
 };
 use crate::{ClusterIndex, RendezvousWeight, Seed, Target, eligible::Eligible};
 

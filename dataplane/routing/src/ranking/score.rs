@@ -42,6 +42,11 @@ impl Base {
         Self(xxh3_64_with_seed(target.model.as_bytes(), scope))
     }
 
+    /// Where a whole key stands under this base, and not only its slot.
+    pub(crate) fn key(self, affinity_key: &[u8]) -> u64 {
+        xxh3_64_with_seed(affinity_key, self.0)
+    }
+
     pub(crate) fn slot(self, slot: Slot) -> SlotHash {
         SlotHash(xxh3_64_with_seed(&slot.number().to_le_bytes(), self.0))
     }
