@@ -112,7 +112,7 @@ impl Buckets {
         }
         sorted.clear();
         sorted.extend(times.filter(|time| *time > end));
-        sorted.sort_unstable_by(BucketTtft::total_cmp);
+        sorted.sort_unstable_by(|a, b| a.total_cmp(*b));
         for start in sorted.iter().copied() {
             if start <= end {
                 continue;

@@ -3,7 +3,7 @@
 //! Whole, so that a wait ends exactly when the comparison that caused it comes out the other way, and so that
 //! two ways of adding up one time come to the same bucket.
 
-use std::{ops::Add, time::Duration};
+use std::{cmp::Ordering, ops::Add, time::Duration};
 
 use crate::{Nanos, Seconds};
 
@@ -97,7 +97,7 @@ impl BucketTtft {
         Self(self.0 - other.0)
     }
 
-    pub(crate) fn total_cmp(&self, other: &Self) -> std::cmp::Ordering {
+    pub(crate) fn total_cmp(self, other: Self) -> Ordering {
         self.0.total_cmp(&other.0)
     }
 

@@ -124,7 +124,8 @@ impl<'a> Selection<'a> {
         let mut open = 0;
         for (position, candidate) in candidates.iter().enumerate() {
             scratch.open[open] = position as u32;
-            open += usize::from(candidate.is_admitting & (candidate.bucket_ttft <= through));
+            let is_unlocked = candidate.bucket_ttft <= through;
+            open += usize::from(candidate.is_admitting) & usize::from(is_unlocked);
         }
         let mut best = Best::new();
         let mut sample = DistinctSample::new(open as u32, self.widening.sample_count);
@@ -170,12 +171,13 @@ impl<'a> Selection<'a> {
         } else {
             stats.queue_delay(self.request.priority)
         };
-        let prefill = if self.widening.ignore_input_processing_time {
-            Seconds::ZERO
-        } else {
-            stats.prefill(self.request.input_tokens, set.prefill_scale)
-        };
+        let prefill =
+            if self.widening.ignore_input_processing_time { Seconds::ZERO } else { self.prefill(set, stats) };
         BucketTtft::new(stats.reported.rtt, queue_delay + prefill)
+    }
+
+    pub(crate) fn prefill(&self, set: &CandidateSet, stats: &EffectiveStats<'_>) -> Seconds {
+        stats.prefill(self.request.input_tokens, set.prefill_scale)
     }
 
     pub(crate) fn has_capacity(&self, set: &CandidateSet, stats: &EffectiveStats<'_>) -> bool {
