@@ -332,7 +332,7 @@ impl ControlPlane {
                     "built a ranking table"
                 );
                 lock(&self.observer).table_built(built.took());
-                lock(&self.publisher).adopt(built);
+                lock(&self.publisher).adopt(&built);
                 self.changed.notify_one();
             }
             self.tables_wanted.notified().await;

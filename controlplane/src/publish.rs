@@ -35,8 +35,8 @@ pub struct Publisher {
     shared: SharedSnapshot,
     slots: BTreeMap<TargetName, TargetSlot>,
     last_cluster: u64,
-    /// Whose table was built last.
-    last_built: Option<Arc<TargetName>>,
+    /// Whose table was handed out to be built last.
+    last_table: Option<Arc<TargetName>>,
 }
 
 /// What a target keeps across snapshots.
@@ -70,7 +70,7 @@ impl Publisher {
             shared: SharedSnapshot::default(),
             slots: BTreeMap::new(),
             last_cluster: 0,
-            last_built: None,
+            last_table: None,
         }
     }
 

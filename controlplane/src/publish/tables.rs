@@ -86,13 +86,15 @@ impl TableSlot {
 
 impl Publisher {
     /// The next table that the current snapshot lacks, each target in its turn.
-    pub fn next_table(&self) -> Option<TableJob> {
+    pub fn next_table(&mut self) -> Option<TableJob> {
         let snapshot = self.shared.load_full();
         let lacking = || snapshot.targets().iter().filter_map(|target| self.lacking(target));
         let next = lacking()
-            .find(|(target, _)| self.last_built.as_ref().is_none_or(|last| target > last))
+            .find(|(target, _)| self.last_table.as_ref().is_none_or(|last| target > last))
             .or_else(|| lacking().next());
         let (target, previous) = next?;
+        // Noted before it is built: one that cannot be must not keep the others waiting.
+        self.last_table = Some(target.clone());
         Some(TableJob { snapshot, target, previous })
     }
 
@@ -112,11 +114,10 @@ impl Publisher {
 
     /// Keeps a table, for the next snapshot if nothing has changed since, and to start the next one from
     /// otherwise.
-    pub fn adopt(&mut self, built: BuiltTable) {
+    pub fn adopt(&mut self, built: &BuiltTable) {
         if let Some(slot) = self.slots.get_mut(&*built.target) {
-            slot.table.built = Some((built.revision, built.table));
+            slot.table.built = Some((built.revision, built.table.clone()));
         }
-        self.last_built = Some(built.target);
     }
 }
 
