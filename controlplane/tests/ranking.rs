@@ -9,13 +9,13 @@ const MODEL: &str = "meta/llama 3";
 const PATH: &str = "/api/v1/targets/meta%2Fllama%203";
 
 /// The ranking of `session-1`, by an independent implementation (Python, with the xxhash package).
-const EXPECTED: [&str; 3] = ["c", "b", "a"];
+const EXPECTED: [&str; 3] = ["c", "a", "b"];
 
 /// Clusters a, b and c of weights 1000, 2000 and 3000 that serve `MODEL` in the scope `t`, and a model that
 /// is routed at random.
 async fn start() -> Api {
     let api = Api::start(&format!(
-        "{NO_HEALTH}[routing.models.\"{MODEL}\"]\nalgorithm = 'pulsar'\nseed = 's'\n\
+        "{NO_HEALTH}[routing.models.\"{MODEL}\"]\nalgorithm = 'pulsar'\nseed = 7\n\
          [routing.models.r]\nalgorithm = 'random'"
     ));
     for (id, tps) in [("a", 1_000), ("b", 2_000), ("c", 3_000)] {
@@ -56,7 +56,7 @@ async fn targets_are_listed_and_shown_with_their_shares() {
         ("/routing_key", json!("t")),
         ("/algorithm", json!("pulsar")),
         ("/clusters", json!(3)),
-        ("/ranking/seed", json!("s")),
+        ("/ranking/seed", json!("7")),
         ("/ranking/rendezvous_weight", json!("max-input-tps")),
         ("/ranking/slots", json!(65_536)),
         ("/shares/2/cluster_id", json!("c")),

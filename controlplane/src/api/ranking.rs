@@ -37,12 +37,12 @@ pub(super) struct RankingView {
     revision: u64,
     /// Whether decisions look the first ranks up; they are ranked directly otherwise, to the same result.
     has_table: bool,
-    ranking: Vec<Rank>,
+    ranking: Vec<RankedCluster>,
     unranked: Vec<Unranked>,
 }
 
 #[derive(Debug, Serialize)]
-struct Rank {
+struct RankedCluster {
     /// From 1.
     rank: usize,
     cluster_id: Arc<str>,
@@ -75,7 +75,7 @@ pub(super) async fn get(
     let ranked = ranking.to_vec();
     let rank = |(position, index): (usize, &ClusterIndex)| {
         let cluster = &target.clusters[index.0];
-        Rank {
+        RankedCluster {
             rank: position + 1,
             cluster_id: cluster.cluster_id.clone(),
             share: Share::of(cluster, *index, weight, table),

@@ -70,6 +70,19 @@ impl RankingMemo {
     }
 }
 
+// === impl Scratch ===
+
+impl Scratch {
+    /// Empties it, with room for all of so many clusters at once, so that deeper rankings of the same target
+    /// never need more.
+    pub(super) fn clear(&mut self, clusters: usize) {
+        self.scored.clear();
+        self.scored.reserve(clusters);
+        self.ranks.clear();
+        self.ranks.reserve(clusters);
+    }
+}
+
 impl Default for RankingMemo {
     fn default() -> Self {
         let empty = Entry {
