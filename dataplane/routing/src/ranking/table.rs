@@ -215,9 +215,11 @@ impl<'a> Change<'a> {
                 row.map(|old| self.kept[usize::from(old)].unwrap_or(old))
             };
         }
-        let mut best = Best::new();
-        for position in row.clusters().filter_map(|cluster| self.kept[cluster.0]).chain(comers.copied()) {
-            best.offer(slot, position, self.after[usize::from(position)]);
+        let kept = row.clusters().filter_map(|cluster| self.kept[cluster.0]);
+        let mut best =
+            Best::of_ranked(slot, kept.map(|position| (position, self.after[usize::from(position)])));
+        for position in comers {
+            best.offer(slot, *position, self.after[usize::from(*position)]);
         }
         let is_exact = last.is_none_or(|last| {
             best.last().is_some_and(|(score, position)| score > floor || self.kept[last.0] == Some(position))
