@@ -187,3 +187,5 @@ impl From<NoChoice> for Decision {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod together;
