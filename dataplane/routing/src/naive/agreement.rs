@@ -66,6 +66,10 @@ proptest! {
         let decision = check(&target, &algorithm, &request, &exclusions, &mut state)?;
         let Decision::Wait(wait) = decision else { return Ok(()) };
         prop_assert!(wait.until > request.elapsed);
+        // Beyond some 50 days the naive clock, an f64, cannot tell two nanoseconds apart.
+        if wait.until >= Duration::from_nanos(1 << 52) {
+            return Ok(());
+        }
         // Nothing comes of it a moment before the wait ends, and something else does when it has ended.
         let just_before = wait.until - Duration::from_nanos(1);
         let still = check(
