@@ -8,7 +8,7 @@ use super::{Naive, Outcome};
 use crate::{
     Algorithm, AlgorithmKind, Decision, DecisionState, Exclusions, RankingTable, RoutingRequest, Target,
     decide, explain,
-    fleet::{any_algorithm, any_exclusions, any_plans, any_timed_request, build, target},
+    fleet::{any_algorithm, any_exclusions, any_plans, any_timed_request, build, just_before, target},
 };
 
 /// As many as `PROPTEST_CASES` says, else a few thousand.
@@ -72,11 +72,11 @@ proptest! {
             return Ok(());
         }
         // Nothing comes of it a moment before the wait ends, and something else does when it has ended.
-        let just_before = wait.until - Duration::from_nanos(1);
+        let moment_before = just_before(wait.until);
         let still = check(
             &target,
             &algorithm,
-            &RoutingRequest { elapsed: just_before, ..request },
+            &RoutingRequest { elapsed: moment_before, ..request },
             &exclusions,
             &mut state,
         )?;
