@@ -8,8 +8,10 @@ mod body;
 mod clusters;
 mod error;
 mod probes;
+mod ranking;
 mod server;
 mod snapshot;
+mod targets;
 
 use std::{any::Any, sync::Arc};
 
@@ -39,6 +41,9 @@ pub fn router(plane: Arc<ControlPlane>) -> Router {
         .route("/api/v1/backends/{id}/stats", post(backends::stats))
         .route("/api/v1/clusters", get(clusters::list))
         .route("/api/v1/snapshot", get(snapshot::get))
+        .route("/api/v1/targets", get(targets::list))
+        .route("/api/v1/targets/{model}", get(targets::get))
+        .route("/api/v1/targets/{model}/ranking", get(ranking::get))
         .fallback(no_such_path)
         .method_not_allowed_fallback(method_not_allowed)
         .layer(DefaultBodyLimit::max(body_bytes_max))

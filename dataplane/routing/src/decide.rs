@@ -53,9 +53,7 @@ fn select(
         }
         Algorithm::RoundRobin => round_robin::choose(&target.round_robin, &eligible).map(Choice::unranked),
         Algorithm::Random => random::choose(&eligible, &mut state.rng).map(Choice::unranked),
-        Algorithm::Pulsar(parameters) => {
-            pulsar::choose(target, &eligible, parameters, request, &mut state.rng)
-        }
+        Algorithm::Pulsar(parameters) => pulsar::choose(target, &eligible, parameters, request, state),
         // Until they are there; nothing selects them yet.
         Algorithm::WaitAndWiden(_) | Algorithm::PulsarWaitAndWiden(_) => {
             return Err(UnavailableReason::NoEligibleCandidate);

@@ -21,6 +21,7 @@ mod policy;
 mod power_of_n;
 mod pulsar;
 mod random;
+mod ranking;
 mod request;
 mod round_robin;
 mod sample;
@@ -38,6 +39,7 @@ pub use decision::{Decision, Selected, UnavailableReason, Wait, WaitReason};
 pub use decision_state::DecisionState;
 pub use load::{ClusterLoad, Running};
 pub use policy::{Admission, Method, Policy, WaitOrder, Waiting};
+pub use ranking::{Ranking, RankingTable, Slot};
 pub use request::{Exclusions, RoutingRequest};
 pub use round_robin::RoundRobinCursor;
 pub use snapshot::{
