@@ -68,13 +68,14 @@ impl Eligible {
     /// The positions of all eligible clusters, ascending.
     pub(crate) fn indices(&self) -> impl Iterator<Item = usize> {
         let mut excluded = self.excluded();
-        let mut next_excluded = excluded.next();
+        // Positions are below this: with nothing excluded, all that is left of it is one comparison each.
+        let mut next_excluded = excluded.next().unwrap_or(usize::MAX);
         (0..self.end).filter(move |index| {
-            let is_excluded = next_excluded == Some(*index);
-            if is_excluded {
-                next_excluded = excluded.next();
+            let is_eligible = *index != next_excluded;
+            if !is_eligible {
+                next_excluded = excluded.next().unwrap_or(usize::MAX);
             }
-            !is_excluded
+            is_eligible
         })
     }
 

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use crate::{
-    Cluster, ClusterIndex, EffectiveStats, QueueSlo, RoutingRequest, Seconds, UnavailableReason, Wait,
-    WaitReason, Widening,
+    Cluster, ClusterIndex, EffectiveStats, QueueSlo, RoutingRequest, Seconds, Tokens, UnavailableReason,
+    UnknownConcurrency, Wait, WaitReason, Widening,
     buckets::Buckets,
     comparator::Best,
     decide::NoChoice,
@@ -37,11 +37,16 @@ pub(crate) struct CandidateSet {
 }
 
 /// What applies to all candidates of a decision.
-#[derive(Debug)]
+#[derive(Clone, Copy, Debug)]
 pub(crate) struct Selection<'a> {
     clusters: &'a [Cluster],
     widening: &'a Widening,
     request: &'a RoutingRequest<'a>,
+    input_tokens: Tokens,
+    priority: u32,
+    ignores_queue_time: bool,
+    ignores_prefill: bool,
+    unknown_concurrency: UnknownConcurrency,
     pub(crate) elapsed: Moment,
     pub(crate) queue_delay_allowed: Option<Seconds>,
 }
@@ -96,7 +101,18 @@ impl<'a> Selection<'a> {
         request: &'a RoutingRequest<'a>,
     ) -> Self {
         let queue_delay_allowed = widening.queue_slo.map(|slo| slo.allowed(request));
-        Self { clusters, widening, request, elapsed: request.elapsed.into(), queue_delay_allowed }
+        Self {
+            clusters,
+            widening,
+            request,
+            input_tokens: request.input_tokens,
+            priority: request.priority,
+            ignores_queue_time: widening.ignore_queue_time,
+            ignores_prefill: widening.ignore_input_processing_time,
+            unknown_concurrency: widening.unknown_concurrency,
+            elapsed: request.elapsed.into(),
+            queue_delay_allowed,
+        }
     }
 
     /// Selects one of `members`.
@@ -149,16 +165,19 @@ impl<'a> Selection<'a> {
         members: impl Iterator<Item = usize>,
         candidates: &mut Vec<Candidate>,
     ) -> TimeRange {
+        // Copies, which no write to the candidates can reach: they stay in registers.
+        let (this, set) = (*self, *set);
         let mut range = TimeRange { fastest: BucketTtft::INFINITE, slowest: BucketTtft::ZERO };
         candidates.clear();
         for index in members {
-            let cluster = &self.clusters[index];
+            let cluster = &this.clusters[index];
             let load = cluster.load.read();
             let stats = EffectiveStats::with_load(&cluster.stats, load);
-            let bucket_ttft = self.bucket_ttft(set, &stats);
+            let queue_delay = stats.queue_delay(this.priority);
+            let bucket_ttft = this.bucket_ttft(&set, &stats, queue_delay);
             range.fastest = range.fastest.min(bucket_ttft);
             range.slowest = range.slowest.max(bucket_ttft);
-            let is_admitting = self.has_capacity(set, &stats) && self.allows_queue_delay(&stats);
+            let is_admitting = this.has_capacity(&set, &stats) && this.allows(queue_delay);
             candidates.push(Candidate { cluster: index as u32, is_admitting, bucket_ttft, load });
         }
         range
@@ -169,28 +188,35 @@ impl<'a> Selection<'a> {
     }
 
     /// Time to first token, less what bucket formation ignores.
-    fn bucket_ttft(&self, set: &CandidateSet, stats: &EffectiveStats<'_>) -> BucketTtft {
-        let queue_delay = if self.widening.ignore_queue_time {
-            Seconds::ZERO
-        } else {
-            stats.queue_delay(self.request.priority)
-        };
-        let prefill =
-            if self.widening.ignore_input_processing_time { Seconds::ZERO } else { self.prefill(set, stats) };
+    #[inline]
+    fn bucket_ttft(
+        &self,
+        set: &CandidateSet,
+        stats: &EffectiveStats<'_>,
+        queue_delay: Seconds,
+    ) -> BucketTtft {
+        let queue_delay = if self.ignores_queue_time { Seconds::ZERO } else { queue_delay };
+        let prefill = if self.ignores_prefill { Seconds::ZERO } else { self.prefill(set, stats) };
         BucketTtft::new(stats.reported.rtt, queue_delay + prefill)
     }
 
+    #[inline]
     pub(crate) fn prefill(&self, set: &CandidateSet, stats: &EffectiveStats<'_>) -> Seconds {
-        stats.prefill(self.request.input_tokens, set.prefill_scale)
+        stats.prefill(self.input_tokens, set.prefill_scale)
     }
 
+    #[inline]
     pub(crate) fn has_capacity(&self, set: &CandidateSet, stats: &EffectiveStats<'_>) -> bool {
-        stats.has_capacity(set.max_queued, self.widening.unknown_concurrency)
+        stats.has_capacity(set.max_queued, self.unknown_concurrency)
     }
 
     pub(crate) fn allows_queue_delay(&self, stats: &EffectiveStats<'_>) -> bool {
-        let delay = || stats.queue_delay(self.request.priority);
-        self.queue_delay_allowed.is_none_or(|allowed| delay() <= allowed)
+        self.allows(stats.queue_delay(self.priority))
+    }
+
+    #[inline]
+    fn allows(&self, queue_delay: Seconds) -> bool {
+        self.queue_delay_allowed.is_none_or(|allowed| queue_delay <= allowed)
     }
 
     fn cost(&self, set: &CandidateSet, candidate: &Candidate) -> f64 {

@@ -88,6 +88,7 @@ impl<'a> EffectiveStats<'a> {
     }
 
     /// The same, by what was read of the load before.
+    #[inline]
     pub(crate) fn with_load(reported: &'a ClusterStats, load: LoadReading) -> Self {
         Self {
             reported,
@@ -99,6 +100,7 @@ impl<'a> EffectiveStats<'a> {
 
     /// Whether fewer run than there are slots and places in a queue of `max_queued`. A cluster that reports no
     /// concurrency counts as `unknown` says.
+    #[inline]
     pub fn has_capacity(&self, max_queued: u64, unknown: UnknownConcurrency) -> bool {
         match self.reported.max_engine_concurrency {
             0 => unknown == UnknownConcurrency::Free,
@@ -108,6 +110,7 @@ impl<'a> EffectiveStats<'a> {
 
     /// How long a request of `priority` waits before its prefill starts. A free slot means no wait, however
     /// large the active prefill is.
+    #[inline]
     pub fn queue_delay(&self, priority: u32) -> Seconds {
         // Both are at hand, as a slot is free as good as at random: a wrong guess costs more than a division.
         let is_free = self.num_running_queries < self.reported.max_engine_concurrency;
@@ -117,6 +120,7 @@ impl<'a> EffectiveStats<'a> {
 
     /// The queue delay as it is when no slot is free: the published estimate for `priority`, or the queued
     /// input at the cluster's throughput where none is published.
+    #[inline]
     pub fn backlog(&self, priority: u32) -> Seconds {
         if self.reported.queue_time_estimates.is_empty() {
             self.queued_input.work_at(self.reported.last_mean_input_tps)
@@ -127,6 +131,7 @@ impl<'a> EffectiveStats<'a> {
 
     /// How long the prefill of a request of `input` tokens takes, times `scale`. Without a valid capacity it
     /// has no bound, even at scale 0.
+    #[inline]
     pub fn prefill(&self, input: Tokens, scale: f64) -> Seconds {
         let unscaled = input.work_at(self.reported.last_mean_input_tps);
         if unscaled.is_finite() { Seconds(unscaled.0 * scale) } else { unscaled }

@@ -28,9 +28,11 @@ pub struct Seconds(pub f64);
 impl Tokens {
     /// How long this work takes at `capacity`: nothing takes 0 s at any capacity, and work at a capacity
     /// that is not valid never ends.
+    #[inline]
     pub fn work_at(self, capacity: TokensPerSecond) -> Seconds {
+        let tokens = self.0 as f64;
         if capacity.is_valid() {
-            Seconds(self.0 as f64 / capacity.0)
+            Seconds(tokens / capacity.0)
         } else if self.0 == 0 {
             Seconds::ZERO
         } else {
@@ -49,6 +51,7 @@ impl Tokens {
 
 impl TokensPerSecond {
     /// Whether work can be divided by this capacity.
+    #[inline]
     pub fn is_valid(self) -> bool {
         // Two comparisons, where `is_finite` and one become a dozen instructions.
         0.0 < self.0 && self.0 <= f64::MAX
