@@ -302,9 +302,8 @@ impl<'a> Widens<'a> {
             !row.is_excluded && row.is_kv_feasible != Some(false) && (row.rank.is_some() || !self.ranks)
         };
         let members = rows.iter().filter(is_member).filter(is_candidate).map(|row| row.cluster.0);
-        let mut candidates = Vec::new();
-        self.selection.measure(set, members, &mut candidates);
-        candidates
+        let mut room = Vec::new();
+        self.selection.measure(set, members, &mut room).0.to_vec()
     }
 
     fn candidacies(

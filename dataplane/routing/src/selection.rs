@@ -52,7 +52,7 @@ pub(crate) struct Selection<'a> {
 }
 
 /// A cluster of the set, as it was when the decision looked at it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Candidate {
     pub(crate) cluster: u32,
     /// Whether it has capacity and its queue delay is allowed.
@@ -79,6 +79,7 @@ pub(crate) struct NonePicked {
 /// Room to select in. It keeps its capacity from decision to decision.
 #[derive(Debug, Default)]
 pub(crate) struct SelectionScratch {
+    /// What is beyond the candidates of this decision is of an earlier one; so it is in `open`.
     candidates: Vec<Candidate>,
     /// Positions in `candidates` of those that can be sampled.
     open: Vec<u32>,
@@ -124,8 +125,7 @@ impl<'a> Selection<'a> {
         rng: &mut fastrand::Rng,
         trace: &mut impl Trace,
     ) -> Result<Picked, NonePicked> {
-        let range = self.measure(set, members, &mut scratch.candidates);
-        let candidates = &scratch.candidates[..];
+        let (candidates, range) = self.measure(set, members, &mut scratch.candidates);
         if candidates.is_empty() {
             trace.considers(set, candidates);
             return Err(NonePicked { next_unlock: None });
@@ -140,7 +140,9 @@ impl<'a> Selection<'a> {
         }
         // Written and then kept or not: whether one is kept is as good as random, and a branch on that costs
         // more than all else here.
-        scratch.open.resize(candidates.len(), 0);
+        if scratch.open.len() < candidates.len() {
+            scratch.open.resize(candidates.len(), 0);
+        }
         let mut open = 0;
         for (position, candidate) in candidates.iter().enumerate() {
             scratch.open[open] = position as u32;
@@ -159,17 +161,21 @@ impl<'a> Selection<'a> {
     }
 
     /// Looks at every member once.
-    pub(crate) fn measure(
+    pub(crate) fn measure<'c>(
         &self,
         set: &CandidateSet,
         members: impl Iterator<Item = usize>,
-        candidates: &mut Vec<Candidate>,
-    ) -> TimeRange {
+        room: &'c mut Vec<Candidate>,
+    ) -> (&'c [Candidate], TimeRange) {
         // Copies, which no write to the candidates can reach: they stay in registers.
         let (this, set) = (*self, *set);
         let mut range = TimeRange { fastest: BucketTtft::INFINITE, slowest: BucketTtft::ZERO };
-        candidates.clear();
-        for index in members {
+        if room.len() < this.clusters.len() {
+            room.resize(this.clusters.len(), Candidate::default());
+        }
+        let mut count = 0;
+        // Into room that is there already: a push asks for it every time.
+        for (candidate, index) in room.iter_mut().zip(members) {
             let cluster = &this.clusters[index];
             let load = cluster.load.read();
             let stats = EffectiveStats::with_load(&cluster.stats, load);
@@ -178,9 +184,10 @@ impl<'a> Selection<'a> {
             range.fastest = range.fastest.min(bucket_ttft);
             range.slowest = range.slowest.max(bucket_ttft);
             let is_admitting = this.has_capacity(&set, &stats) && this.allows(queue_delay);
-            candidates.push(Candidate { cluster: index as u32, is_admitting, bucket_ttft, load });
+            *candidate = Candidate { cluster: index as u32, is_admitting, bucket_ttft, load };
+            count += 1;
         }
-        range
+        (&room[..count], range)
     }
 
     pub(crate) fn buckets(&self, set: &CandidateSet, range: TimeRange) -> Buckets {

@@ -77,7 +77,7 @@ mod on_threads {
             while self.0.load(SeqCst) < 2 * round {
                 looks += 1;
                 // With one CPU for both, the other needs it.
-                if looks % 1_024 == 0 { thread::yield_now() } else { hint::spin_loop() }
+                if looks.is_multiple_of(1_024) { thread::yield_now() } else { hint::spin_loop() }
             }
         }
     }
