@@ -27,6 +27,7 @@ mod sample;
 mod snapshot;
 mod stats;
 mod units;
+mod wait_queue;
 
 pub use algorithm::{
     Algorithm, AlgorithmKind, Comparator, PowerOfNParameters, PrimaryAdmission, PulsarParameters,
@@ -45,3 +46,4 @@ pub use snapshot::{
 };
 pub use stats::{ClusterStats, EffectiveStats};
 pub use units::{Millis, Nanos, Seconds, Tokens, TokensPerSecond};
+pub use wait_queue::{Ticket, WaitQueue};
