@@ -118,7 +118,8 @@ fn fleet(count: usize) -> Fleet {
         policy: Arc::default(),
         round_robin: Arc::default(),
         clusters,
-        ranking_revision: 0,
+        ranking_revision: 1 + count as u64,
+        ranking: None,
     };
     Fleet { target, _running: running }
 }

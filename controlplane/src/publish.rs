@@ -149,6 +149,7 @@ impl Publisher {
             round_robin: slot.round_robin.clone(),
             clusters,
             ranking_revision: 0,
+            ranking: None,
         }
     }
 }

@@ -295,6 +295,15 @@ impl Default for PulsarWaitAndWidenParameters {
     }
 }
 
+// === impl PulsarWaitAndWidenParameters ===
+
+impl PulsarWaitAndWidenParameters {
+    /// Ranks in the affinity group: at least the primary.
+    pub(crate) fn affinity_group_ranks(&self) -> usize {
+        self.affinity_group.max(1) as usize
+    }
+}
+
 // === impl QueueSlo ===
 
 impl QueueSlo {

@@ -60,6 +60,11 @@ impl Eligible {
         ClusterIndex(index)
     }
 
+    /// Whether the cluster is one of them.
+    pub(crate) fn has(&self, cluster: ClusterIndex) -> bool {
+        cluster.0 < self.end && self.excluded().all(|excluded| excluded != cluster.0)
+    }
+
     /// The positions of all eligible clusters, ascending.
     pub(crate) fn indices(&self) -> impl Iterator<Item = usize> {
         let mut excluded = self.excluded().peekable();

@@ -3,6 +3,7 @@
 use std::{net::Ipv4Addr, sync::Arc};
 
 use proptest::{collection::vec, option, prelude::*};
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::{
     Algorithm, Backend, BackendUid, Cluster, ClusterStats, ClusterUid, Comparator, Decision, DecisionState,
@@ -71,6 +72,7 @@ pub(crate) fn target(algorithm: Algorithm, clusters: Vec<Cluster>) -> Target {
         round_robin: Arc::default(),
         clusters,
         ranking_revision: 0,
+        ranking: None,
     }
 }
 
@@ -154,6 +156,40 @@ pub(crate) fn unavailable(decision: Decision) -> UnavailableReason {
         Decision::Unavailable(reason) => reason,
         other => panic!("available: {other:?}"),
     }
+}
+
+/// The positions of the ranked clusters in the order of the ranking, by the letter of the rule.
+pub(crate) fn naive_ranking(target: &Target, seed: &str, weight: RendezvousWeight, key: &[u8]) -> Vec<usize> {
+    let slot = (xxh3_64(key) >> 48) as u32;
+    let mut hash = if seed.is_empty() { 0 } else { xxh3_64(seed.as_bytes()) };
+    if let Some(routing_key) = &target.name.routing_key {
+        hash = xxh3_64_with_seed(routing_key.as_bytes(), hash);
+    }
+    hash = xxh3_64_with_seed(target.name.model.as_bytes(), hash);
+    hash = xxh3_64_with_seed(&slot.to_le_bytes(), hash);
+    let mut scored = Vec::new();
+    for (index, cluster) in target.clusters.iter().enumerate() {
+        let weight = match weight {
+            RendezvousWeight::MaxInputTps => cluster.rendezvous.max_input_tps,
+            RendezvousWeight::LastMeanInputTps => cluster.rendezvous.last_mean_input_tps,
+        };
+        if weight.is_finite() && weight > 0.0 {
+            let mut bits = hash ^ xxh3_64(cluster.cluster_id.as_bytes());
+            bits = (bits ^ (bits >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            bits = (bits ^ (bits >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            bits ^= bits >> 31;
+            let u = ((bits >> 12) as f64 + 0.5) / 2_f64.powi(52);
+            scored.push((weight / -u.ln(), cluster.cluster_id.clone(), index));
+        }
+    }
+    scored.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
+    scored.into_iter().map(|(_, _, index)| index).collect()
+}
+
+/// A target of idle clusters of these weights, ranked by the greatest throughput.
+pub(crate) fn weighted(weights: &[f64]) -> Target {
+    let algorithm = pulsar(RendezvousWeight::MaxInputTps, false);
+    target(algorithm, clusters(weights.iter().map(|weight| throughput(*weight))))
 }
 
 /// Pearson's statistic of counts against the shares expected of them.

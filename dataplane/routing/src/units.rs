@@ -62,6 +62,11 @@ impl Seconds {
     /// Without a bound.
     pub const INFINITE: Self = Self(f64::INFINITY);
 
+    /// Whether it has a bound.
+    pub fn is_finite(self) -> bool {
+        self.0.is_finite()
+    }
+
     /// This length, `None` when it is infinite or more than a [`Duration`] holds.
     pub fn to_duration(self) -> Option<Duration> {
         Duration::try_from_secs_f64(self.0).ok()
