@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use stargate_dataplane::{CoreLevels, Observations, SharedSnapshot};
+use stargate_dataplane::{Bells, CoreLevels, Observations, SharedSnapshot};
 use stargate_routing::BackendUid;
 use tokio::{
     sync::{Notify, watch},
@@ -57,6 +57,7 @@ pub struct ControlPlane {
 /// The data plane as far as it is watched.
 struct Cores {
     observations: Observations,
+    bells: Bells,
     levels: Box<dyn Fn() -> Vec<CoreLevels> + Send + Sync>,
 }
 
@@ -124,9 +125,10 @@ impl ControlPlane {
     pub fn attach(
         &self,
         observations: Observations,
+        bells: Bells,
         levels: impl Fn() -> Vec<CoreLevels> + Send + Sync + 'static,
     ) {
-        let _ = self.data_plane.set(Cores { observations, levels: Box::new(levels) });
+        let _ = self.data_plane.set(Cores { observations, bells, levels: Box::new(levels) });
     }
 
     /// Takes how many lines the log has dropped, for the metrics; the first one given is kept.
@@ -232,7 +234,6 @@ impl ControlPlane {
     pub fn observe(&self) {
         let Some(cores) = self.data_plane.get() else { return };
         let mut observer = lock(&self.observer);
-        observer.follow(&self.snapshot.load());
         let now = Instant::now();
         cores.observations.drain(|observation| observer.record(observation, now));
         let samples = observer.take_samples();
@@ -300,7 +301,15 @@ impl ControlPlane {
             tracing::debug!(version = self.snapshot.load().version, revision, "published a snapshot");
         }
         drop(registry);
+        self.wake_waiters();
         self.published.send_replace(revision);
+    }
+
+    /// Has the data plane look at the snapshot that was just published for the sake of requests that wait.
+    fn wake_waiters(&self) {
+        if let Some(cores) = self.data_plane.get() {
+            cores.bells.ring();
+        }
     }
 
     async fn expire_leases(self: Arc<Self>) {

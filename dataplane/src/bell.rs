@@ -88,7 +88,8 @@ impl Ear {
             match (&self.wire).read(&mut [0; 16]) {
                 Ok(0) => return Ok(()),
                 Ok(_) => heard(),
-                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
+                Err(error)
+                    if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
                 Err(error) => return Err(error),
             }
         }

@@ -1,6 +1,6 @@
 //! A place in an engine that a request holds, and the news for those who wait that it is free again.
 
-use std::rc::Rc;
+use std::{rc::Rc, sync::Arc};
 
 use stargate_routing::{Running, TargetName};
 
@@ -18,7 +18,7 @@ pub(crate) struct Reserved {
 // === impl Reserved ===
 
 impl Reserved {
-    pub(crate) fn new(running: Running, target: &std::sync::Arc<TargetName>, room: &Rc<WaitRoom>) -> Self {
+    pub(crate) fn new(running: Running, target: &Arc<TargetName>, room: &Rc<WaitRoom>) -> Self {
         Self { running, target: TargetKey::of(target), room: room.clone() }
     }
 

@@ -29,7 +29,6 @@ impl Fixture {
         self.registry.register(&id, serde_json::from_value(body).unwrap(), None, self.now).unwrap();
         self.publisher.publish(&self.registry);
         let snapshot = self.publisher.shared().load_full();
-        self.observer.follow(&snapshot);
         let target = snapshot.target(None, model).unwrap();
         let backends = target.clusters.iter().flat_map(|cluster| &cluster.backends);
         let backend = backends.into_iter().find(|backend| *backend.backend_id == *id.as_str()).unwrap();
