@@ -298,10 +298,10 @@ impl ControlPlane {
         let registry = self.registry();
         let revision = registry.revision();
         if lock(&self.publisher).publish(&registry) {
+            self.wake_waiters();
             tracing::debug!(version = self.snapshot.load().version, revision, "published a snapshot");
         }
         drop(registry);
-        self.wake_waiters();
         self.published.send_replace(revision);
     }
 

@@ -91,7 +91,7 @@ pub(crate) enum Verdict {
 }
 
 /// What came of the first decision.
-enum First {
+pub(crate) enum First {
     Chosen(Choice),
     /// With the version of the snapshot that was decided on.
     Wait(Arc<TargetName>, Rc<Waiter>, u64),
@@ -134,7 +134,7 @@ pub(crate) async fn choose(
     Ok(end)
 }
 
-fn first_decision(
+pub(crate) fn first_decision(
     core: &Core,
     exchange: &mut Exchange,
     derived: &Derived,
