@@ -17,6 +17,7 @@ mod eligible;
 #[cfg(test)]
 mod fleet;
 mod load;
+mod parameters;
 mod policy;
 mod power_of_n;
 mod pulsar;
@@ -37,6 +38,7 @@ pub use decide::decide;
 pub use decision::{Decision, Selected, UnavailableReason, Wait, WaitReason};
 pub use decision_state::DecisionState;
 pub use load::{ClusterLoad, Running};
+pub use parameters::{FieldError, PolicyFields, Scalar};
 pub use policy::{Admission, Method, Policy, WaitOrder, Waiting};
 pub use request::{Exclusions, RoutingRequest};
 pub use round_robin::RoundRobinCursor;
