@@ -59,6 +59,8 @@ pub(crate) struct Metrics {
     pub(crate) rejections: IntCounterVec,
     pub(crate) kv_skips: IntCounterVec,
     pub(crate) expired: IntCounter,
+    pub(crate) routing_changes: IntCounterVec,
+    routing_version: Level,
     series_overflow: IntCounter,
     active_servers: LevelVec,
     backends: LevelVec,
@@ -84,6 +86,8 @@ pub(crate) struct Gauges<'a> {
     pub(crate) snapshot: &'a Snapshot,
     /// Levels of every core; empty while there is no data plane.
     pub(crate) levels: &'a [CoreLevels],
+    /// Version of the routing configuration.
+    pub(crate) routing_version: u64,
     /// Lines that the log has dropped.
     pub(crate) log_lines_dropped: u64,
 }
@@ -166,6 +170,15 @@ impl Metrics {
                 &["routing_key", "model"],
             ),
             expired: counter("registrations_expired_total", "Registrations whose lease ran out"),
+            routing_changes: counters(
+                "routing_config_changes_total",
+                "Attempts to change the routing configuration, by how they ended",
+                &["result"],
+            ),
+            routing_version: register(
+                &registry,
+                Level::with_opts(opts("routing_config_version", "Version of the routing configuration")),
+            ),
             series_overflow: counter(
                 "metric_series_overflow_total",
                 "Observations counted under the label value `other` because there are too many series",
@@ -235,6 +248,7 @@ impl Metrics {
         self.set_registry(gauges.registry);
         self.set_snapshot(gauges.snapshot);
         self.set_levels(gauges.levels);
+        self.routing_version.set(gauges.routing_version);
         self.log_lines_dropped.follow(gauges.log_lines_dropped);
         let mut text = String::new();
         match TextEncoder::new().encode_utf8(&self.registry.gather(), &mut text) {

@@ -101,6 +101,11 @@ impl Observer {
         std::mem::take(&mut self.samples)
     }
 
+    /// Counts an attempt to change the routing configuration.
+    pub(crate) fn count_routing_change(&self, result: &str) {
+        self.metrics.routing_changes.with_label_values(&[result]).inc();
+    }
+
     pub(crate) fn count_expired(&self, registrations: usize) {
         self.metrics.expired.inc_by(registrations as u64);
     }

@@ -21,6 +21,7 @@ use tokio::{
 use crate::{
     config::Config,
     health::{self, CheckReport, CheckTarget, Transition},
+    live_routing::{Applied, Change, ChangeError, LiveRouting, Precondition, StartError, Store},
     metrics::Gauges,
     names::BackendId,
     observe::Observer,
@@ -44,6 +45,9 @@ pub struct ControlPlane {
     config: Config,
     registry: Mutex<Registry>,
     publisher: Mutex<Publisher>,
+    routing: Mutex<LiveRouting>,
+    /// Held while the routing configuration is changed: one change is whole before the next is looked at.
+    routing_changes: tokio::sync::Mutex<Option<Store>>,
     snapshot: SharedSnapshot,
     observer: Mutex<Observer>,
     data_plane: OnceLock<Cores>,
@@ -86,16 +90,22 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl ControlPlane {
     /// With the static backends of `config`, and their targets published already: known, but not routable
     /// before their first good check.
-    pub fn new(config: Config) -> Arc<Self> {
+    ///
+    /// # Errors
+    /// There is no routing configuration to start with.
+    pub fn new(config: Config) -> Result<Arc<Self>, StartError> {
+        let (routing, store) = LiveRouting::start(&config)?;
         let registry = Registry::new(&config);
-        let mut publisher = Publisher::new(config.routing.clone());
+        let mut publisher = Publisher::new(routing.policies().clone());
         publisher.publish(&registry);
         let observer = Observer::new(config.metrics.prefix.as_str());
-        Arc::new(Self {
+        Ok(Arc::new(Self {
             snapshot: publisher.shared(),
             published: watch::Sender::new(registry.revision()),
             registry: Mutex::new(registry),
             publisher: Mutex::new(publisher),
+            routing: Mutex::new(routing),
+            routing_changes: tokio::sync::Mutex::new(store),
             observer: Mutex::new(observer),
             data_plane: OnceLock::new(),
             log_lines_dropped: OnceLock::new(),
@@ -103,7 +113,7 @@ impl ControlPlane {
             leases_changed: Notify::new(),
             is_stopping: AtomicBool::new(false),
             config,
-        })
+        }))
     }
 
     /// Starts the tasks, on the runtime that this is called on: publishing, leases, health checks,
@@ -216,6 +226,91 @@ impl ControlPlane {
         Ok(())
     }
 
+    /// The routing configuration in force, and the versions before it.
+    pub fn routing(&self) -> LiveRouting {
+        lock(&self.routing).clone()
+    }
+
+    /// What `change` would come to.
+    ///
+    /// # Errors
+    /// See [`ChangeError`].
+    pub fn plan_routing(&self, change: Change, precondition: &Precondition) -> Result<Applied, ChangeError> {
+        let before = self.routing();
+        let after = before.plan(change, precondition)?;
+        Ok(after.applied(&before, self.known_models().into_iter()))
+    }
+
+    /// Changes the routing configuration; returns when every core routes by it from its next request on.
+    ///
+    /// # Errors
+    /// See [`ChangeError`]; then nothing is changed.
+    pub async fn change_routing(
+        self: &Arc<Self>,
+        change: Change,
+        precondition: Precondition,
+    ) -> Result<Applied, ChangeError> {
+        let plane = self.clone();
+        // In a task of its own: a caller that leaves does not stop a change between its steps.
+        let task = tokio::spawn(async move {
+            let result = plane.change_routing_whole(change, &precondition).await;
+            lock(&plane.observer).count_routing_change(match &result {
+                Ok(Applied { is_new: true, .. }) => "applied",
+                Ok(_) => "unchanged",
+                Err(ChangeError::Conflict { .. }) => "conflict",
+                Err(ChangeError::NotKept { .. }) => "failed",
+                Err(ChangeError::NoSuchVersion { .. } | ChangeError::NothingBefore { .. }) => "rejected",
+            });
+            result
+        });
+        match task.await {
+            Ok(result) => result,
+            Err(error) => std::panic::resume_unwind(error.into_panic()),
+        }
+    }
+
+    /// Counts a document that was refused before it could become a change.
+    pub(crate) fn count_refused_routing(&self) {
+        lock(&self.observer).count_routing_change("rejected");
+    }
+
+    async fn change_routing_whole(
+        &self,
+        change: Change,
+        precondition: &Precondition,
+    ) -> Result<Applied, ChangeError> {
+        let store = self.routing_changes.lock().await;
+        let before = self.routing();
+        let after = before.plan(change, precondition)?;
+        let applied = after.applied(&before, self.known_models().into_iter());
+        if !applied.is_new {
+            return Ok(applied);
+        }
+        // Kept first: what has been answered is not forgotten.
+        if let Some(store) = store.clone() {
+            let (path, stored) = (store.path().to_owned(), after.stored());
+            let written = tokio::task::spawn_blocking(move || store.write(&stored)).await;
+            written
+                .unwrap_or_else(|error| Err(std::io::Error::other(error)))
+                .map_err(|source| ChangeError::NotKept { path, source })?;
+        }
+        lock(&self.publisher).set_routing(after.policies().clone());
+        *lock(&self.routing) = after;
+        self.publish();
+        tracing::info!(
+            version = applied.version.number,
+            source = ?applied.version.source,
+            models = ?applied.models,
+            "routing configuration applied"
+        );
+        Ok(applied)
+    }
+
+    fn known_models(&self) -> Vec<Arc<str>> {
+        let snapshot = self.snapshot.load();
+        snapshot.targets().iter().map(|target| target.name.model.clone()).collect()
+    }
+
     /// Metrics in Prometheus' text format, with everything that has been observed until now.
     pub fn scrape(&self) -> String {
         self.observe();
@@ -225,6 +320,7 @@ impl ControlPlane {
             registry: &registry,
             snapshot: &self.snapshot.load(),
             levels: &levels,
+            routing_version: lock(&self.routing).current().number,
             log_lines_dropped: self.log_lines_dropped.get().map_or(0, |count| count()),
         };
         lock(&self.observer).render(&gauges)

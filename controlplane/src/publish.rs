@@ -17,7 +17,7 @@ use stargate_routing::{
 
 use crate::{
     aggregate::{Member, aggregate},
-    config::Routing,
+    config::Policies,
     learn::ASSUMED_INPUT_TPS,
     registry::{Model, ModelStatus, Registration, Registry},
 };
@@ -25,7 +25,7 @@ use crate::{
 /// Publishes snapshots.
 #[derive(Debug)]
 pub struct Publisher {
-    routing: Routing,
+    routing: Policies,
     shared: SharedSnapshot,
     slots: BTreeMap<TargetName, TargetSlot>,
     last_cluster: u64,
@@ -54,13 +54,18 @@ type Plan<'a> = BTreeMap<TargetName, BTreeMap<Arc<str>, Vec<(&'a Registration, &
 
 impl Publisher {
     /// Publishes into a snapshot of its own, which is empty at first.
-    pub fn new(routing: Routing) -> Self {
+    pub fn new(routing: Policies) -> Self {
         Self { routing, shared: SharedSnapshot::default(), slots: BTreeMap::new(), last_cluster: 0 }
     }
 
     /// Where it publishes.
     pub fn shared(&self) -> SharedSnapshot {
         self.shared.clone()
+    }
+
+    /// Takes what holds for each model from the next publication on.
+    pub fn set_routing(&mut self, routing: Policies) {
+        self.routing = routing;
     }
 
     /// Publishes the registry's state, unless nothing changed. True when it did.
@@ -113,7 +118,7 @@ impl Publisher {
         clusters: &BTreeMap<Arc<str>, Vec<(&Registration, &Model)>>,
     ) -> Target {
         let slot = &self.slots[name];
-        let policy = Arc::new(self.routing.policy(&name.model));
+        let policy = self.routing.policy(&name.model).clone();
         let assumed = assumed_input_tps(clusters.values().flatten().map(|(_, model)| *model));
         let clusters = clusters
             .iter()

@@ -38,9 +38,9 @@ fn a_burst_spreads_over_idle_backends() {
             .collect();
         let mut builder = Gateway::builder()
             .cores(cores)
-            .set("routing.algorithm", "\"power-of-n\"")
-            .set("routing.sample_count", 8)
-            .set("routing.comparator", "\"num-requests-queued\"");
+            .set("routing.default.algorithm", "\"power-of-n\"")
+            .set("routing.default.sample_count", 8)
+            .set("routing.default.comparator", "\"num-requests-queued\"");
         for (number, engine) in engines.iter().enumerate() {
             builder = builder.backend(&format!("e{number}"), &engine.url());
         }
@@ -153,7 +153,7 @@ fn reports_and_health_checks_do_not_reset_what_is_in_flight() {
 #[test]
 fn round_robin_takes_turns() {
     let engines: Vec<_> = (0..3).map(|_| RawEngine::plain()).collect();
-    let mut builder = Gateway::builder().cores(1).set("routing.algorithm", "\"round-robin\"");
+    let mut builder = Gateway::builder().cores(1).set("routing.default.algorithm", "\"round-robin\"");
     for (number, engine) in engines.iter().enumerate() {
         builder = builder.backend(&format!("e{number}"), &engine.url());
     }
@@ -168,7 +168,7 @@ fn round_robin_takes_turns() {
 #[test]
 fn random_reaches_everyone() {
     let engines: Vec<_> = (0..3).map(|_| RawEngine::plain()).collect();
-    let mut builder = Gateway::builder().set("routing.algorithm", "\"random\"");
+    let mut builder = Gateway::builder().set("routing.default.algorithm", "\"random\"");
     for (number, engine) in engines.iter().enumerate() {
         builder = builder.backend(&format!("e{number}"), &engine.url());
     }
@@ -194,7 +194,7 @@ fn pulsar_gateway(engines: &[(&str, &RawEngine)]) -> Gateway {
 }
 
 fn pulsar_builder() -> GatewayBuilder {
-    Gateway::builder().set("routing.algorithm", "\"pulsar\"")
+    Gateway::builder().set("routing.default.algorithm", "\"pulsar\"")
 }
 
 fn placement(gateway: &Gateway, keys: usize) -> BTreeMap<usize, String> {
@@ -345,7 +345,7 @@ fn a_frozen_engine_leaves_rotation_and_comes_back() {
     let (frozen, well) = (Engine::start("frozen"), Engine::start("well"));
     let gateway = Gateway::builder()
         .set("health.timeout_ms", 200)
-        .set("routing.algorithm", "\"round-robin\"")
+        .set("routing.default.algorithm", "\"round-robin\"")
         .backend("frozen", &frozen.url())
         .backend("well", &well.url())
         .start();

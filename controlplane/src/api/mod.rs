@@ -8,6 +8,7 @@ mod body;
 mod clusters;
 mod error;
 mod probes;
+mod routing;
 mod server;
 mod snapshot;
 
@@ -38,6 +39,9 @@ pub fn router(plane: Arc<ControlPlane>) -> Router {
         .route("/api/v1/backends/{id}", get(backends::get).put(backends::put).delete(backends::delete))
         .route("/api/v1/backends/{id}/stats", post(backends::stats))
         .route("/api/v1/clusters", get(clusters::list))
+        .route("/api/v1/config/routing", get(routing::get).put(routing::put))
+        .route("/api/v1/config/routing/history", get(routing::history))
+        .route("/api/v1/config/routing/rollback", post(routing::roll_back))
         .route("/api/v1/snapshot", get(snapshot::get))
         .fallback(no_such_path)
         .method_not_allowed_fallback(method_not_allowed)

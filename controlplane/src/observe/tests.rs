@@ -17,7 +17,7 @@ impl Fixture {
         let observer = Observer::new(config.metrics.prefix.as_str());
         Self {
             registry: Registry::new(&config),
-            publisher: Publisher::new(config.routing),
+            publisher: Publisher::new(config.routing.policies().unwrap()),
             observer,
             now: Instant::now(),
         }
@@ -85,6 +85,7 @@ impl Fixture {
             registry: &self.registry,
             snapshot: &snapshot,
             levels,
+            routing_version: 7,
             log_lines_dropped: 7,
         })
     }

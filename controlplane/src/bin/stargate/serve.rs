@@ -32,7 +32,7 @@ pub(crate) fn serve(
         .enable_all()
         .build()
         .context("cannot start the control plane's threads")?;
-    let plane = ControlPlane::new(config);
+    let plane = ControlPlane::new(config).context("cannot start with this routing configuration")?;
     plane.attach_log(log_lines_dropped);
     let result = runtime.block_on(run(plane, cpus));
     // A look-up in the system's resolver may still block a thread: it is not waited for.
