@@ -1,12 +1,14 @@
 //! Stages three to five of a proxied request: derive, decide and reserve, attempt, again while that is safe.
 
 use std::{
+    rc::Rc,
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use stargate_routing::{
-    Backend, ClusterUid, Decision, Exclusions, RoutingRequest, Running, Tokens, UnavailableReason, decide,
+    Backend, ClusterUid, Decision, Exclusions, Method, RoutingRequest, Running, Tokens, UnavailableReason,
+    decide,
 };
 
 use crate::{
@@ -20,6 +22,7 @@ use crate::{
     observation::AttemptResult,
     race::{Raced, race},
     receive::Body,
+    routing_method,
     upstream_request::{self, Told},
 };
 
@@ -131,15 +134,17 @@ pub(crate) async fn respond(
     let mut exclusions = Exclusions::default();
     let mut retries = Retries::new(core, exchange, derived);
     let mut last: Option<AttemptFailure> = None;
+    let method = selected_method(core, derived).map_err(ProxyEnd::Refused)?;
     core.retry_budget.borrow_mut().request();
     loop {
-        let choice = match choose_or_wait(core, client, exchange, derived, &exclusions).await? {
-            Ok(choice) => choice,
-            // Why the last attempt failed says more than that no other can be made.
-            Err(refusal) => {
-                return Err(ProxyEnd::Refused(last.map_or(refusal, AttemptFailure::into_refusal)));
-            }
-        };
+        let choice =
+            match choose_or_wait(core, client, exchange, derived, method.as_deref(), &exclusions).await? {
+                Ok(choice) => choice,
+                // Why the last attempt failed says more than that no other can be made.
+                Err(refusal) => {
+                    return Err(ProxyEnd::Refused(last.map_or(refusal, AttemptFailure::into_refusal)));
+                }
+            };
         let Choice { backend, cluster, cluster_id, running, rank, expected_queue } = choice;
         exchange.attempts += 1;
         exchange.rank = rank;
@@ -196,19 +201,29 @@ pub(crate) async fn respond(
     }
 }
 
+/// The method that the request selects, if any. Of an unknown target nothing is selected.
+fn selected_method(core: &Core, derived: &Derived) -> Result<Option<Rc<Method>>, Refusal> {
+    let Some(expression) = &derived.headers.routing_method else { return Ok(None) };
+    core.with_snapshot(|snapshot| {
+        let target = snapshot.target(derived.headers.routing_key.as_deref(), &derived.model);
+        target.map(|target| routing_method::resolve(core, &target.policy, expression)).transpose()
+    })
+}
+
 /// Decides, and as long as the request's routing budget lasts, decides again where nothing is available.
 async fn choose_or_wait(
     core: &Core,
     client: &mut Client,
     exchange: &mut Exchange,
     derived: &Derived,
+    method: Option<&Method>,
     exclusions: &Exclusions,
 ) -> Result<Result<Choice, Refusal>, ProxyEnd> {
     let began = Instant::now();
     let mut now = began;
     let chosen = loop {
         let elapsed = now.saturating_duration_since(exchange.started);
-        let chosen = choose(core, exchange, derived, exclusions, elapsed);
+        let chosen = choose(core, exchange, derived, method, exclusions, elapsed);
         let left = derived.headers.max_wait.saturating_sub(elapsed);
         // An unknown target is unknown for good as far as anyone can tell; what failed within this request
         // does not come back within it.
@@ -231,6 +246,7 @@ fn choose(
     core: &Core,
     exchange: &mut Exchange,
     derived: &Derived,
+    method: Option<&Method>,
     exclusions: &Exclusions,
     elapsed: Duration,
 ) -> Result<Choice, Refusal> {
@@ -249,7 +265,7 @@ fn choose(
         };
         match decide(
             target,
-            &target.policy.method.algorithm,
+            &method.unwrap_or(&target.policy.method).algorithm,
             &request,
             exclusions,
             &mut core.decisions.borrow_mut(),
