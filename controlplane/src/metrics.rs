@@ -75,6 +75,7 @@ pub(crate) struct Metrics {
     observations_dropped: Total,
     accept_paused: Total,
     panics: Total,
+    expressions: [Total; 3],
     log_lines_dropped: Total,
 }
 
@@ -120,6 +121,11 @@ impl Metrics {
             register(&registry, HistogramVec::new(opts, labels))
         };
         let total = |name: &str, help: &str| Total { counter: counter(name, help), seen: 0 };
+        let expressions = counters(
+            "routing_expressions_total",
+            "Values of x-routing-method; cached: kept from before, read: read anew, refused: answered with 400",
+            &["result"],
+        );
         Self {
             requests: counters(
                 "requests_total",
@@ -235,6 +241,8 @@ impl Metrics {
             accept_paused: total("accept_paused_total", "Times that accepting paused at a limit"),
             log_lines_dropped: total("log_lines_dropped_total", "Log lines dropped because stderr was slow"),
             panics: total("request_panics_total", "Requests that met a panic"),
+            expressions: ["cached", "read", "refused"]
+                .map(|result| Total { counter: expressions.with_label_values(&[result]), seen: 0 }),
             registry,
         }
     }
@@ -317,6 +325,10 @@ impl Metrics {
         self.observations_dropped.follow(sum(|level| level.observations_dropped));
         self.accept_paused.follow(sum(|level| level.accept_paused));
         self.panics.follow(sum(|level| level.panics));
+        let [cached, read, refused] = &mut self.expressions;
+        cached.follow(sum(|level| level.expressions_found));
+        read.follow(sum(|level| level.expressions_read));
+        refused.follow(sum(|level| level.expressions_refused));
     }
 }
 

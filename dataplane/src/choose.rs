@@ -25,6 +25,7 @@ use crate::{
     proxy::{Derived, ProxyEnd},
     race::{Raced, race},
     reserved::Reserved,
+    routing_method,
     waiting::{Waiter, pass},
 };
 
@@ -46,6 +47,8 @@ pub(crate) struct Choice {
 #[derive(Clone, Debug)]
 pub(crate) struct Routed {
     policy: Arc<Policy>,
+    /// What the request selected by `x-routing-method`, in place of the policy's own.
+    selected: Option<Rc<Method>>,
     slo: Option<Millis>,
     patience: Patience,
 }
@@ -151,7 +154,10 @@ pub(crate) fn first_decision(
             (Some(routed), _) => &*routed,
             (none, Some(target)) => {
                 exchange.target = Some(target.name.clone());
-                none.insert(Routed::new(target, derived))
+                match Routed::new(core, target, derived) {
+                    Ok(routed) => none.insert(routed),
+                    Err(refusal) => return First::Refused(refusal),
+                }
             }
             (None, None) => return First::Refused(unknown_target(routing_key, &derived.model)),
         };
@@ -193,16 +199,20 @@ pub(crate) fn unknown_target(routing_key: Option<&str>, model: &str) -> Refusal 
 // === impl Routed ===
 
 impl Routed {
-    fn new(target: &Target, derived: &Derived) -> Self {
+    /// Fails when the request selects a method that it may not.
+    fn new(core: &Core, target: &Target, derived: &Derived) -> Result<Self, Refusal> {
         let policy = target.policy.clone();
+        let expression = derived.headers.routing_method.as_deref();
+        let selected =
+            expression.map(|expression| routing_method::resolve(core, &policy, expression)).transpose()?;
         let slo = derived.headers.slo.or(policy.waiting.slo).filter(|slo| slo.0 > 0);
         let patience = Patience::new(derived.headers.max_wait, &policy.waiting);
-        Self { policy, slo, patience }
+        Ok(Self { policy, selected, slo, patience })
     }
 
     /// How a cluster is chosen, and who is let in.
     fn method(&self) -> &Method {
-        &self.policy.method
+        self.selected.as_deref().unwrap_or(&self.policy.method)
     }
 
     /// How it waits.

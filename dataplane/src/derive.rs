@@ -28,6 +28,8 @@ pub(crate) struct FromHeaders {
     pub(crate) model: Option<String>,
     pub(crate) input_tokens: Option<Tokens>,
     pub(crate) routing_key: Option<String>,
+    /// The routing expression as it came; it is read once the request's target is known.
+    pub(crate) routing_method: Option<Box<[u8]>>,
     pub(crate) affinity_key: Option<Vec<u8>>,
     pub(crate) priority: Option<u32>,
     pub(crate) slo: Option<Millis>,
@@ -64,12 +66,6 @@ impl FromHeaders {
         let number = |span: Option<Span>, name, max| {
             span.map(|span| number(span.of_bytes(bytes), name, max)).transpose()
         };
-        if headers.routing_method.is_some() {
-            return Err(Refusal::new(
-                ErrorCode::InvalidRoutingMethod,
-                "x-routing-method: the configuration allows no method to be selected by requests",
-            ));
-        }
         if headers.request_id.is_some() && request_id.is_none() {
             return Err(invalid("x-request-id", "1 to 128 printable ASCII characters are allowed"));
         }
@@ -83,6 +79,7 @@ impl FromHeaders {
             model,
             input_tokens: number(headers.input_tokens, "x-input-tokens", u64::MAX)?.map(Tokens),
             routing_key: text(headers.routing_key, "x-routing-key")?.filter(|key| !key.is_empty()),
+            routing_method: headers.routing_method.map(|span| span.of_bytes(bytes).into()),
             affinity_key: affinity_key.map(<[u8]>::to_vec),
             priority: number(headers.priority, "x-priority", u64::from(u32::MAX))?.map(|value| value as u32),
             slo: number(headers.slo_ms, "x-request-slo-ms", u64::MAX)?.map(Millis),

@@ -37,6 +37,9 @@ pub(crate) struct Values {
     pub(crate) observations_dropped: Level,
     pub(crate) accept_paused: Level,
     pub(crate) panics: Level,
+    pub(crate) expressions_found: Level,
+    pub(crate) expressions_read: Level,
+    pub(crate) expressions_refused: Level,
 }
 
 /// Something counted in a level for as long as it lives.
@@ -108,6 +111,9 @@ impl Levels {
             observations_dropped: self.observations_dropped.get(),
             accept_paused: self.accept_paused.get(),
             panics: self.panics.get(),
+            expressions_found: self.expressions_found.get(),
+            expressions_read: self.expressions_read.get(),
+            expressions_refused: self.expressions_refused.get(),
         }
     }
 }

@@ -35,6 +35,7 @@ mod relay;
 mod request_id;
 mod reserved;
 mod retry_budget;
+mod routing_method;
 mod settings;
 mod socket;
 mod upstream_request;
@@ -61,6 +62,7 @@ pub use error::{ErrorCode, ErrorRow, Fault};
 pub use observation::{
     Attempt, AttemptResult, Failure, Observation, Observations, Rejection, Request, Selection, WaitedFor,
 };
+pub use routing_method::{ExpressionError, method_of};
 pub use settings::{Driver, HeaderPolicy, Limits, Pool, Retry, Settings, SettingsError, Timeouts};
 
 /// Where the control plane publishes and every core looks. Cores see a new snapshot at their next
@@ -140,6 +142,12 @@ pub struct CoreLevels {
     pub accept_paused: u64,
     /// Requests that met a panic, since start.
     pub panics: u64,
+    /// Routing expressions that were found as they had been read before, since start.
+    pub expressions_found: u64,
+    /// Routing expressions that were read, since start.
+    pub expressions_read: u64,
+    /// Routing expressions that were refused, since start.
+    pub expressions_refused: u64,
 }
 
 /// Starts one thread a core and returns when all of them listen.
