@@ -7,35 +7,29 @@
 
 use std::ops::ControlFlow;
 
-use crate::{Widening, moment::Moment};
+use crate::{
+    Widening,
+    moment::{BucketTtft, Moment},
+};
 
 /// The buckets of one set of candidates.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Buckets {
     /// The least time of all candidates, where the first bucket starts.
-    fastest: Moment,
-    size: Moment,
+    fastest: BucketTtft,
+    size: BucketTtft,
     unlock_factor: f64,
     /// When waiting began.
     since: Moment,
 }
 
-/// How far buckets are open.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Opened {
-    /// Candidates up to this time are unlocked.
-    pub(crate) through: Moment,
-    /// When the next bucket opens; `None` when none is locked that ever does.
-    pub(crate) next_unlock: Option<Moment>,
-}
-
 /// One bucket.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Bucket {
     /// The time of its fastest candidate.
-    pub(crate) start: Moment,
+    pub(crate) start: BucketTtft,
     /// No candidate of it takes longer.
-    pub(crate) end: Moment,
+    pub(crate) end: BucketTtft,
     /// From when on it is open; [`Moment::NEVER`] for one that does not open.
     pub(crate) unlocks_at: Moment,
 }
@@ -47,7 +41,7 @@ const PASSES_MAX: usize = 4;
 
 impl Buckets {
     /// Buckets of candidates of which the fastest takes `fastest`, waited for from `since` on.
-    pub(crate) fn new(widening: &Widening, fastest: Moment, since: Moment) -> Self {
+    pub(crate) fn new(widening: &Widening, fastest: BucketTtft, since: Moment) -> Self {
         Self {
             fastest,
             size: widening.ttft_bucket_size.into(),
@@ -56,39 +50,54 @@ impl Buckets {
         }
     }
 
-    /// How far the buckets of `times` are open at `elapsed`. The slowest of the times is `slowest`.
+    /// The time up to which candidates are unlocked at `elapsed`. The slowest of `times` is `slowest`.
     pub(crate) fn opened(
         &self,
         elapsed: Moment,
-        slowest: Moment,
-        times: impl Iterator<Item = Moment> + Clone,
-        sorted: &mut Vec<Moment>,
-    ) -> Opened {
-        let mut opened = Opened { through: Moment::NEVER, next_unlock: None };
+        slowest: BucketTtft,
+        times: impl Iterator<Item = BucketTtft> + Clone,
+        sorted: &mut Vec<BucketTtft>,
+    ) -> BucketTtft {
+        let mut through = self.bucket(self.fastest).end;
         // No bucket starts, and so none opens, later than at the slowest time.
-        if slowest <= self.bucket(self.fastest).end || self.unlocks_at(slowest) <= elapsed {
-            return opened;
+        if slowest <= through || self.unlocks_at(slowest) <= elapsed {
+            return BucketTtft::INFINITE;
+        }
+        // Mostly not even a bucket that started right after an open one would be open: then the next need not
+        // be found.
+        let may_follow = |end: BucketTtft| self.unlocks_at(end + BucketTtft::STEP) <= elapsed;
+        if !may_follow(through) {
+            return through;
         }
         self.walk(times, sorted, |bucket| {
-            if bucket.unlocks_at <= elapsed {
-                opened.through = bucket.end;
-                return ControlFlow::Continue(());
+            if bucket.unlocks_at > elapsed {
+                return ControlFlow::Break(());
             }
-            opened.next_unlock = Some(bucket.unlocks_at).filter(|unlock| *unlock < Moment::NEVER);
-            ControlFlow::Break(())
+            through = bucket.end;
+            if may_follow(through) { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
         });
-        opened
+        through
+    }
+
+    /// When the first bucket opens that is beyond `through`; `None` when there is none that ever does.
+    pub(crate) fn next_unlock(
+        &self,
+        through: BucketTtft,
+        times: impl Iterator<Item = BucketTtft>,
+    ) -> Option<Moment> {
+        let start = next_start(through, times)?;
+        Some(self.unlocks_at(start)).filter(|unlock| *unlock < Moment::NEVER)
     }
 
     /// Visits the buckets of `times`, in order.
     pub(crate) fn walk(
         &self,
-        times: impl Iterator<Item = Moment> + Clone,
-        sorted: &mut Vec<Moment>,
+        times: impl Iterator<Item = BucketTtft> + Clone,
+        sorted: &mut Vec<BucketTtft>,
         mut visit: impl FnMut(Bucket) -> ControlFlow<()>,
     ) {
+        let mut end = BucketTtft::ZERO;
         let mut next = Some(self.fastest);
-        let mut end = Moment::ZERO;
         for _ in 0..PASSES_MAX {
             let Some(start) = next else { return };
             let bucket = self.bucket(start);
@@ -96,14 +105,14 @@ impl Buckets {
             if visit(bucket).is_break() {
                 return;
             }
-            next = times.clone().filter(|time| *time > end).min();
+            next = next_start(end, times.clone());
         }
         if next.is_none() {
             return;
         }
         sorted.clear();
         sorted.extend(times.filter(|time| *time > end));
-        sorted.sort_unstable();
+        sorted.sort_unstable_by(|a, b| a.total_cmp(*b));
         for start in sorted.iter().copied() {
             if start <= end {
                 continue;
@@ -116,21 +125,25 @@ impl Buckets {
         }
     }
 
-    /// The bucket that starts at a time. What has no bound never shares a bucket with what has one.
-    fn bucket(&self, start: Moment) -> Bucket {
-        let end = if start == Moment::NEVER { start } else { start + self.size };
-        Bucket { start, end, unlocks_at: self.unlocks_at(start) }
+    /// The bucket that starts at a time. What is infinite never shares a bucket with what is not.
+    fn bucket(&self, start: BucketTtft) -> Bucket {
+        Bucket { start, end: start + self.size, unlocks_at: self.unlocks_at(start) }
     }
 
-    fn unlocks_at(&self, start: Moment) -> Moment {
+    fn unlocks_at(&self, start: BucketTtft) -> Moment {
         if start == self.fastest || self.unlock_factor == 0.0 {
             self.since
-        } else if start == Moment::NEVER {
-            Moment::NEVER
+        } else if start.is_finite() {
+            self.since.after(self.unlock_factor, start.above(self.fastest))
         } else {
-            self.since.after(self.unlock_factor, self.fastest, start)
+            Moment::NEVER
         }
     }
+}
+
+/// The least time beyond `end`.
+fn next_start(end: BucketTtft, times: impl Iterator<Item = BucketTtft>) -> Option<BucketTtft> {
+    times.filter(|time| *time > end).reduce(BucketTtft::min)
 }
 
 #[cfg(test)]

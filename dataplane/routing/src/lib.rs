@@ -19,6 +19,8 @@ mod decide;
 mod decision;
 mod decision_state;
 mod eligible;
+mod explain;
+mod explanation;
 #[cfg(test)]
 mod fleet;
 mod load;
@@ -50,6 +52,8 @@ pub use algorithm::{
 pub use decide::{decide, decide_and_enter};
 pub use decision::{Decision, Selected, UnavailableReason, Wait, WaitReason};
 pub use decision_state::DecisionState;
+pub use explain::explain;
+pub use explanation::{Band, Candidacy, ExplainedCluster, Explanation, Verdict};
 pub use load::{ClusterLoad, Running};
 pub use parameters::{FieldError, PolicyFields, Scalar};
 pub use policy::{Admission, Method, Policy, WaitOrder, Waiting};

@@ -85,7 +85,7 @@ impl Walk<'_> {
         let members = group.iter().filter(|cluster| self.is_candidate(**cluster)).map(|cluster| cluster.0);
         let set = CandidateSet::group(widening);
         let none = match self.selection.select(&set, members, scratch, rng, trace) {
-            Ok(picked) => return Ok(self.choice(picked, self.place_in(group, picked.cluster), false)),
+            Ok(picked) => return Ok(self.place_in(group, picked.cluster).choice(picked, false)),
             Err(none) => none,
         };
         if !self.eligible.indices().any(|index| self.is_ranked(index)) {
@@ -99,22 +99,20 @@ impl Walk<'_> {
 
         let set = CandidateSet::open(self.parameters.fallback_max_queued, since);
         let bands = Bands::new(self.parameters);
-        let picked = match bands.open(self.selection.elapsed, || self.ranks()) {
-            Some(OpenRanks { count, next }) => {
-                let ranks = ranking.first(count, rankings).iter();
-                let members = ranks.filter(|cluster| self.is_candidate(**cluster)).map(|cluster| cluster.0);
-                let picked = self.selection.select(&set, members, scratch, rng, trace);
-                picked.map_err(|none| none.wait(group_unlock, Some(next)))?
-            }
-            None => {
-                let is_member =
-                    |index: &usize| self.is_ranked(*index) && self.is_feasible(ClusterIndex(*index));
-                let members = self.eligible.indices().filter(is_member);
-                let picked = self.selection.select(&set, members, scratch, rng, trace);
-                picked.map_err(|none| none.wait(group_unlock, None))?
-            }
+        let picked = if let Some(OpenRanks { count, next }) =
+            bands.open(self.selection.elapsed, || self.ranks())
+        {
+            let ranks = ranking.first(count, rankings).iter();
+            let members = ranks.filter(|cluster| self.is_candidate(**cluster)).map(|cluster| cluster.0);
+            let picked = self.selection.select(&set, members, scratch, rng, trace);
+            picked.map_err(|none| none.wait(group_unlock, Some(next)))?
+        } else {
+            let is_member = |index: &usize| self.is_ranked(*index) && self.is_feasible(ClusterIndex(*index));
+            let members = self.eligible.indices().filter(is_member);
+            let picked = self.selection.select(&set, members, scratch, rng, trace);
+            picked.map_err(|none| none.wait(group_unlock, None))?
         };
-        Ok(self.choice(picked, self.place(ranking, picked.cluster, rankings), true))
+        Ok(self.place(ranking, picked.cluster, rankings).choice(picked, true))
     }
 
     /// The primary, when it is taken at once.
@@ -138,11 +136,6 @@ impl Walk<'_> {
                     .then_some(Choice { load: Some(load), ..choice })
             }
         }
-    }
-
-    fn choice(&self, picked: Picked, place: Place, is_fallback: bool) -> Choice {
-        let after_kv_skip = place.after_kv_skip;
-        Choice { after_kv_skip, ..Choice::selected(picked, place.rank, is_fallback) }
     }
 
     /// Where in the whole ranking a cluster stands that has a rank.
@@ -184,6 +177,15 @@ impl Walk<'_> {
     /// How many clusters have a rank.
     fn ranks(&self) -> usize {
         (0..self.target.clusters.len()).filter(|index| self.is_ranked(*index)).count()
+    }
+}
+
+// === impl Place ===
+
+impl Place {
+    fn choice(self, picked: Picked, is_fallback: bool) -> Choice {
+        let after_kv_skip = self.after_kv_skip;
+        Choice { after_kv_skip, ..Choice::selected(picked, self.rank, is_fallback) }
     }
 }
 

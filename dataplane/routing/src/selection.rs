@@ -6,11 +6,11 @@ use std::time::Duration;
 use crate::{
     Cluster, ClusterIndex, EffectiveStats, QueueSlo, RoutingRequest, Seconds, UnavailableReason, Wait,
     WaitReason, Widening,
-    buckets::{Buckets, Opened},
+    buckets::Buckets,
     comparator::Best,
     decide::NoChoice,
     load::LoadReading,
-    moment::Moment,
+    moment::{BucketTtft, Moment},
     sample::DistinctSample,
     trace::Trace,
 };
@@ -53,7 +53,7 @@ pub(crate) struct Candidate {
     /// Whether it has capacity and its queue delay is allowed.
     pub(crate) is_admitting: bool,
     /// What its bucket is found by.
-    pub(crate) bucket_ttft: Moment,
+    pub(crate) bucket_ttft: BucketTtft,
     pub(crate) load: LoadReading,
 }
 
@@ -77,14 +77,14 @@ pub(crate) struct SelectionScratch {
     candidates: Vec<Candidate>,
     /// Positions in `candidates` of those that can be sampled.
     open: Vec<u32>,
-    sorted: Vec<Moment>,
+    sorted: Vec<BucketTtft>,
 }
 
 /// The range of bucket times of some candidates.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TimeRange {
-    pub(crate) fastest: Moment,
-    pub(crate) slowest: Moment,
+    pub(crate) fastest: BucketTtft,
+    pub(crate) slowest: BucketTtft,
 }
 
 // === impl Selection ===
@@ -114,23 +114,28 @@ impl<'a> Selection<'a> {
             trace.considers(set, candidates);
             return Err(NonePicked { next_unlock: None });
         }
-        let opened = self.opened(set, range, candidates, &mut scratch.sorted);
+        let buckets = self.buckets(set, range);
+        let times = candidates.iter().map(|candidate| candidate.bucket_ttft);
+        let through = buckets.opened(self.elapsed, range.slowest, times.clone(), &mut scratch.sorted);
         trace.considers(set, candidates);
-        scratch.open.clear();
+        // Written and then kept or not: whether one is kept is as good as random, and a branch on that costs
+        // more than all else here.
+        scratch.open.resize(candidates.len(), 0);
+        let mut open = 0;
         for (position, candidate) in candidates.iter().enumerate() {
-            if candidate.is_admitting && candidate.bucket_ttft <= opened.through {
-                scratch.open.push(position as u32);
-            }
+            scratch.open[open] = position as u32;
+            let is_unlocked = candidate.bucket_ttft <= through;
+            open += usize::from(candidate.is_admitting) & usize::from(is_unlocked);
         }
         let mut best = Best::new();
-        let mut sample = DistinctSample::new(scratch.open.len() as u32, self.widening.sample_count);
+        let mut sample = DistinctSample::new(open as u32, self.widening.sample_count);
         while let Some(drawn) = sample.next(rng) {
             let candidate = &candidates[scratch.open[drawn as usize] as usize];
             let cost = self.cost(set, candidate);
             trace.samples(set.kind, candidate.cluster(), cost);
             best.offer(Picked { cluster: candidate.cluster(), load: candidate.load }, cost, rng);
         }
-        best.winner().ok_or(NonePicked { next_unlock: opened.next_unlock })
+        best.winner().ok_or_else(|| NonePicked { next_unlock: buckets.next_unlock(through, times) })
     }
 
     /// Looks at every member once.
@@ -140,13 +145,13 @@ impl<'a> Selection<'a> {
         members: impl Iterator<Item = usize>,
         candidates: &mut Vec<Candidate>,
     ) -> TimeRange {
-        let mut range = TimeRange { fastest: Moment::NEVER, slowest: Moment::ZERO };
+        let mut range = TimeRange { fastest: BucketTtft::INFINITE, slowest: BucketTtft::ZERO };
         candidates.clear();
         for index in members {
             let cluster = &self.clusters[index];
             let load = cluster.load.read();
             let stats = EffectiveStats::with_load(&cluster.stats, load);
-            let bucket_ttft = Moment::nearest(self.bucket_ttft(set, &stats));
+            let bucket_ttft = self.bucket_ttft(set, &stats);
             range.fastest = range.fastest.min(bucket_ttft);
             range.slowest = range.slowest.max(bucket_ttft);
             let is_admitting = self.has_capacity(set, &stats) && self.allows_queue_delay(&stats);
@@ -155,35 +160,24 @@ impl<'a> Selection<'a> {
         range
     }
 
-    /// How far the buckets of the candidates are open.
-    fn opened(
-        &self,
-        set: &CandidateSet,
-        range: TimeRange,
-        candidates: &[Candidate],
-        sorted: &mut Vec<Moment>,
-    ) -> Opened {
-        let times = candidates.iter().map(|candidate| candidate.bucket_ttft);
-        self.buckets(set, range).opened(self.elapsed, range.slowest, times, sorted)
-    }
-
     pub(crate) fn buckets(&self, set: &CandidateSet, range: TimeRange) -> Buckets {
         Buckets::new(self.widening, range.fastest, set.since)
     }
 
     /// Time to first token, less what bucket formation ignores.
-    pub(crate) fn bucket_ttft(&self, set: &CandidateSet, stats: &EffectiveStats<'_>) -> Seconds {
+    fn bucket_ttft(&self, set: &CandidateSet, stats: &EffectiveStats<'_>) -> BucketTtft {
         let queue_delay = if self.widening.ignore_queue_time {
             Seconds::ZERO
         } else {
             stats.queue_delay(self.request.priority)
         };
-        let prefill = if self.widening.ignore_input_processing_time {
-            Seconds::ZERO
-        } else {
-            stats.prefill(self.request.input_tokens, set.prefill_scale)
-        };
-        stats.first_token_after(queue_delay, prefill)
+        let prefill =
+            if self.widening.ignore_input_processing_time { Seconds::ZERO } else { self.prefill(set, stats) };
+        BucketTtft::new(stats.reported.rtt, queue_delay + prefill)
+    }
+
+    pub(crate) fn prefill(&self, set: &CandidateSet, stats: &EffectiveStats<'_>) -> Seconds {
+        stats.prefill(self.request.input_tokens, set.prefill_scale)
     }
 
     pub(crate) fn has_capacity(&self, set: &CandidateSet, stats: &EffectiveStats<'_>) -> bool {

@@ -1,5 +1,7 @@
 //! A cluster's stats, what they amount to with this gateway's own load added, and the times that follow.
 
+use std::hint::select_unpredictable;
+
 use crate::{ClusterLoad, Nanos, Seconds, Tokens, TokensPerSecond, UnknownConcurrency, load::LoadReading};
 
 /// Stats of one (target, cluster), aggregated over its active backends.
@@ -107,11 +109,10 @@ impl<'a> EffectiveStats<'a> {
     /// How long a request of `priority` waits before its prefill starts. A free slot means no wait, however
     /// large the active prefill is.
     pub fn queue_delay(&self, priority: u32) -> Seconds {
-        if self.num_running_queries < self.reported.max_engine_concurrency {
-            Seconds::ZERO
-        } else {
-            self.backlog(priority)
-        }
+        // Both are at hand, as a slot is free as good as at random: a wrong guess costs more than a division.
+        let is_free = self.num_running_queries < self.reported.max_engine_concurrency;
+        // As integers, for which there is such a choice without a branch.
+        Seconds(f64::from_bits(select_unpredictable(is_free, 0, self.backlog(priority).0.to_bits())))
     }
 
     /// The queue delay as it is when no slot is free: the published estimate for `priority`, or the queued
