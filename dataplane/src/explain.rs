@@ -10,7 +10,7 @@ use crate::{
     derive::FromHeaders,
     error::{ErrorCode, Refusal},
     http::RequestHead,
-    proxy::{Derived, derive},
+    proxy::{Derived, derive, leading_messages},
     routing_method::method_of,
     settings::Settings,
 };
@@ -56,9 +56,8 @@ pub fn read_request<'a>(
     let policy = &settings.headers;
     let request_id = FromHeaders::request_id(&head, &bytes, policy);
     let headers = FromHeaders::read(&head, &bytes, policy, request_id.as_ref())?;
-    let leading_messages = |routing_key: Option<&str>, model: &str| {
-        snapshot.target(routing_key, model).map_or(0, |target| target.policy.affinity_from_leading_messages)
-    };
+    let leading_messages =
+        |routing_key: Option<&str>, model: &str| leading_messages(snapshot, routing_key, model);
     let derived = derive(policy.strict, leading_messages, headers, body)?;
     let routing_key = derived.headers.routing_key.as_deref();
     let target = snapshot
@@ -66,10 +65,7 @@ pub fn read_request<'a>(
         .ok_or_else(|| unknown_target(routing_key, &derived.model))?;
     let method = match &derived.headers.routing_method {
         None => target.policy.method.clone(),
-        Some(expression) => method_of(&target.policy, expression).map_err(|error| RequestRefusal {
-            code: ErrorCode::InvalidRoutingMethod,
-            message: format!("header `x-routing-method`: {error}"),
-        })?,
+        Some(expression) => method_of(&target.policy, expression).map_err(Refusal::from)?,
     };
     let slo = derived.headers.slo.or(target.policy.waiting.slo).filter(|slo| slo.0 > 0);
     Ok(ReadRequest { target, method, slo, derived })
@@ -80,7 +76,8 @@ fn head_bytes(headers: &[(String, String)]) -> Result<Vec<u8>, RequestRefusal> {
     let mut head = "POST /v1/chat/completions HTTP/1.1\r\nhost: explain\r\n".to_owned();
     for (name, value) in headers {
         if name.contains(['\r', '\n', ':']) || value.contains(['\r', '\n']) {
-            let message = format!("header {name:?}: a line break, or a colon in a name, is no part of a header");
+            let message =
+                format!("header {name:?}: a line break, or a colon in a name, is no part of a header");
             return Err(RequestRefusal { code: ErrorCode::InvalidHeader, message });
         }
         // What frames a body has nothing to say here: the body is at hand.

@@ -23,6 +23,7 @@ mod drain;
 mod driver;
 mod error;
 mod exchange;
+mod explain;
 mod http;
 mod levels;
 mod observation;
@@ -59,6 +60,7 @@ use crate::{
 };
 pub use bell::Bells;
 pub use error::{ErrorCode, ErrorRow, Fault};
+pub use explain::{ReadRequest, RequestRefusal, read_request};
 pub use observation::{
     Attempt, AttemptResult, Failure, Observation, Observations, Rejection, Request, Selection, WaitedFor,
 };

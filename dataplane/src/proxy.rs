@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use stargate_routing::{Exclusions, Millis, RoutingRequest, Tokens};
+use stargate_routing::{Exclusions, Millis, RoutingRequest, Snapshot, Tokens};
 
 use crate::{
     attempt::{AttemptEnd, AttemptFailure, Outbound, Response, attempt},
@@ -52,9 +52,15 @@ struct Retries {
     deadline: Option<Instant>,
 }
 
-/// Finds out what `body` is to be routed by, as far as `headers` did not say.
-pub(crate) fn derive(core: &Core, mut headers: Box<FromHeaders>, body: &[u8]) -> Result<Derived, Refusal> {
-    if core.settings.headers.strict || headers.is_complete() {
+/// Finds out what `body` is to be routed by, as far as `headers` did not say, and they have to say all when they
+/// are `strict`. `leading_messages` tells how many messages make the affinity key for a routing key and a model.
+pub(crate) fn derive(
+    strict: bool,
+    leading_messages: impl FnOnce(Option<&str>, &str) -> usize,
+    mut headers: Box<FromHeaders>,
+    body: &[u8],
+) -> Result<Derived, Refusal> {
+    if strict || headers.is_complete() {
         let model = headers.model.take().unwrap_or_default();
         let input_tokens = headers.input_tokens.unwrap_or_default();
         let affinity_key = headers.affinity_key.take();
@@ -77,20 +83,20 @@ pub(crate) fn derive(core: &Core, mut headers: Box<FromHeaders>, body: &[u8]) ->
     };
     let from_body = from_body.unwrap_or_default();
     let estimate = if unread { derive::tokens_of_unread_body(body.len()) } else { from_body.input_tokens() };
-    let affinity_key = headers
-        .affinity_key
-        .take()
-        .or_else(|| from_body.prompt_cache_key.map(String::into_bytes))
-        .or_else(|| leading_messages(core, headers.routing_key.as_deref(), &model, body));
+    let affinity_key =
+        headers.affinity_key.take().or_else(|| from_body.prompt_cache_key.map(String::into_bytes)).or_else(
+            || match leading_messages(headers.routing_key.as_deref(), &model) {
+                0 => None,
+                count => derive::affinity_of_leading_messages(body, count),
+            },
+        );
     let input_tokens = headers.input_tokens.unwrap_or(estimate);
     Ok(Derived { headers, model, input_tokens, affinity_key })
 }
 
-fn leading_messages(core: &Core, routing_key: Option<&str>, model: &str, body: &[u8]) -> Option<Vec<u8>> {
-    let count = core.with_snapshot(|snapshot| {
-        snapshot.target(routing_key, model).map_or(0, |target| target.policy.affinity_from_leading_messages)
-    });
-    if count == 0 { None } else { derive::affinity_of_leading_messages(body, count) }
+/// How many leading messages make the affinity key of a request that brings none; 0 turns that off.
+pub(crate) fn leading_messages(snapshot: &Snapshot, routing_key: Option<&str>, model: &str) -> usize {
+    snapshot.target(routing_key, model).map_or(0, |target| target.policy.affinity_from_leading_messages)
 }
 
 /// Whether `model` can be served at all; asked before a body is read where the headers name it.

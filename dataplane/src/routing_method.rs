@@ -68,8 +68,7 @@ pub(crate) fn resolve(core: &Core, policy: &Arc<Policy>, expression: &[u8]) -> R
         }
         Err(error) => {
             core.levels.expressions_refused.add(1);
-            let message = format!("header `x-routing-method`: {error}");
-            Err(Refusal::new(ErrorCode::InvalidRoutingMethod, message))
+            Err(error.into())
         }
     }
 }
@@ -84,6 +83,12 @@ fn excerpt(text: &str) -> String {
     match text.char_indices().nth(CHARS_MAX) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
+    }
+}
+
+impl From<ExpressionError> for Refusal {
+    fn from(error: ExpressionError) -> Self {
+        Self::new(ErrorCode::InvalidRoutingMethod, format!("header `x-routing-method`: {error}"))
     }
 }
 

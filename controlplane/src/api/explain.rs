@@ -15,12 +15,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use stargate_dataplane::{ErrorCode, ReadRequest, RequestRefusal, read_request};
 use stargate_routing::{
-    Algorithm, Candidacy, Decision, DecisionState, Exclusions, ExplainedCluster, Explanation, Method, Seconds,
-    Target, explain,
+    Algorithm, Candidacy, Decision, DecisionState, Exclusions, ExplainedCluster, Explanation, Method,
+    Seconds, Target, explain,
 };
 
-use super::{ApiError, body, method};
-use crate::plane::ControlPlane;
+use super::{ApiError, body};
+use crate::{config::MethodView, plane::ControlPlane};
 
 /// What is asked.
 #[derive(Debug, Deserialize)]
@@ -76,7 +76,7 @@ pub(super) async fn post(
     Ok(Json(Answer {
         snapshot_version: snapshot.version,
         request: request_view(&read, &explained, question.elapsed_ms),
-        method: method(&read.method),
+        method: json!(MethodView(&read.method)),
         decision: decision_view(read.target, &explained.decision),
         refused_admission: explained.admission.err().map(|refusal| refusal.as_str()),
         best_ttft_ms: explained.best_ttft.and_then(millis),
@@ -97,7 +97,10 @@ fn exclusions(target: &Target, excluded: &[String]) -> Result<Exclusions, ApiErr
         })?;
         if !exclusions.exclude_cluster(cluster.uid) {
             let most = Exclusions::CAPACITY;
-            return Err(ApiError::invalid(at, format!("at most {most} clusters can fail within one request")));
+            return Err(ApiError::invalid(
+                at,
+                format!("at most {most} clusters can fail within one request"),
+            ));
         }
     }
     Ok(exclusions)
@@ -195,11 +198,9 @@ fn notes(plane: &ControlPlane, target: &Target, method: &Method) -> Vec<String> 
                 continue;
             };
             let interval = &model.report_interval;
-            if let (Some(needed), Some(every), Some(completions)) = (
-                interval.max_queued_needed(cluster.stats.rtt),
-                interval.interval(),
-                interval.completions(),
-            ) && needed > widening.max_queued
+            if let (Some(needed), Some(every), Some(completions)) =
+                (interval.max_queued_needed(cluster.stats.rtt), interval.interval(), interval.completions())
+                && needed > widening.max_queued
             {
                 notes.push(format!(
                     "backend {} reports every {:.0} ms and completes {completions:.1} requests meanwhile: with \

@@ -7,6 +7,7 @@ mod backends;
 mod body;
 mod clusters;
 mod error;
+mod explain;
 mod probes;
 mod routing;
 mod server;
@@ -43,6 +44,7 @@ pub fn router(plane: Arc<ControlPlane>) -> Router {
         .route("/api/v1/config/routing/history", get(routing::history))
         .route("/api/v1/config/routing/rollback", post(routing::roll_back))
         .route("/api/v1/snapshot", get(snapshot::get))
+        .route("/api/v1/explain", post(explain::post))
         .fallback(no_such_path)
         .method_not_allowed_fallback(method_not_allowed)
         .layer(DefaultBodyLimit::max(body_bytes_max))

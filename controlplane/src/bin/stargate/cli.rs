@@ -19,13 +19,15 @@ pub(crate) struct Cli {
 }
 
 /// What to do.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Subcommand)]
+#[derive(Clone, Debug, Default, Subcommand)]
 pub(crate) enum Command {
     /// Serve (the default).
     #[default]
     Serve,
     /// Check the configuration, print a summary or the error, and exit with 0 or 2.
     CheckConfig,
+    /// Ask the running gateway what would become of a request, and why.
+    Explain(Box<explain::Options>),
 }
 
 /// Flags of every command.

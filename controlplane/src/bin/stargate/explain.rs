@@ -69,15 +69,16 @@ fn question(options: &Options) -> Result<Value> {
     if let Some(path) = &options.body {
         let text =
             std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
-        question["body"] = serde_json::from_str(&text).with_context(|| format!("{}: no JSON", path.display()))?;
+        question["body"] =
+            serde_json::from_str(&text).with_context(|| format!("{}: no JSON", path.display()))?;
     }
     Ok(question)
 }
 
 async fn ask(admin: SocketAddr, question: &Value) -> Result<(u16, Value)> {
-    let stream = TcpStream::connect(admin)
-        .await
-        .with_context(|| format!("no gateway answers at {admin} (admin.listen of the configuration given)"))?;
+    let stream = TcpStream::connect(admin).await.with_context(|| {
+        format!("no gateway answers at {admin} (admin.listen of the configuration given)")
+    })?;
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
     let connection = tokio::spawn(connection);
     let request = Request::post("/api/v1/explain")
@@ -110,13 +111,14 @@ fn table(answer: &Value) -> String {
         answer["snapshot_version"]
     );
     let header = [
-        "cluster", "verdict", "rank", "band", "running", "queued", "rtt", "queue", "prefill", "TTFT", "bucket",
-        "capacity", "KV free",
+        "cluster", "verdict", "rank", "band", "running", "queued", "rtt", "queue", "prefill", "TTFT",
+        "bucket", "capacity", "KV free",
     ];
     let rows = answer["clusters"].as_array().into_iter().flatten().map(row);
     let rows: Vec<[String; 13]> = std::iter::once(header.map(str::to_owned)).chain(rows).collect();
-    let widths: Vec<usize> =
-        (0..header.len()).map(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0)).collect();
+    let widths: Vec<usize> = (0..header.len())
+        .map(|column| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0))
+        .collect();
     for row in &rows {
         let cells: Vec<String> = row
             .iter()
@@ -172,7 +174,11 @@ fn row(cluster: &Value) -> [String; 13] {
         }
         _ => "-".to_owned(),
     };
-    let band = if cluster["is_in_group"] == json!(true) && cluster["band"].is_null() { "group".to_owned() } else { band };
+    let band = if cluster["is_in_group"] == json!(true) && cluster["band"].is_null() {
+        "group".to_owned()
+    } else {
+        band
+    };
     let slots = match cluster["max_engine_concurrency"].as_u64() {
         Some(0) | None => "?".to_owned(),
         Some(slots) => slots.to_string(),
@@ -255,7 +261,10 @@ mod tests {
         assert_eq!(lines[1], "method     algorithm=wait-and-widen n=2");
         assert!(lines[3].contains("best TTFT 3.0 ms, queue delay allowed -"), "{table}");
         assert!(lines[6].starts_with("far      bucket_locked"), "{table}");
-        assert!(lines[6].contains("3/8") && lines[6].contains("2 at 12.5 ms") && lines[6].contains("yes (+0)"), "{table}");
+        assert!(
+            lines[6].contains("3/8") && lines[6].contains("2 at 12.5 ms") && lines[6].contains("yes (+0)"),
+            "{table}"
+        );
         assert_eq!(lines.last(), Some(&"note: a note"));
     }
 
