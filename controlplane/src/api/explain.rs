@@ -15,8 +15,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use stargate_dataplane::{ErrorCode, ReadRequest, RequestRefusal, read_request};
 use stargate_routing::{
-    Algorithm, Candidacy, Decision, DecisionState, Exclusions, ExplainedCluster, Explanation, Method,
-    Seconds, Target, explain,
+    AdmissionRefusal, Algorithm, Candidacy, Decision, DecisionState, Exclusions, ExplainedCluster,
+    Explanation, Method, Seconds, Target, explain,
 };
 
 use super::{ApiError, body};
@@ -78,7 +78,7 @@ pub(super) async fn post(
         request: request_view(&read, &explained, question.elapsed_ms),
         method: json!(MethodView(&read.method)),
         decision: decision_view(read.target, &explained.decision),
-        refused_admission: explained.admission.err().map(|refusal| refusal.as_str()),
+        refused_admission: explained.admission.err().map(AdmissionRefusal::as_str),
         best_ttft_ms: explained.best_ttft.and_then(millis),
         queue_delay_allowed_ms: explained.queue_delay_allowed.and_then(millis),
         affinity_wait_ends_ms: explained.affinity_wait_ends.map(duration_millis),

@@ -8,6 +8,8 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use stargate_controlplane::config::{Config, ConfigError, Layers, Origin, Override, Routing};
 
+use crate::explain;
+
 /// LLM inference gateway: routes each request to the engine cluster that answers soonest.
 #[derive(Debug, Parser)]
 #[command(name = "stargate", version)]
