@@ -1,40 +1,86 @@
-//! What one routing decision costs, by algorithm and number of clusters.
+//! What one routing decision costs, by algorithm, number of clusters and load.
 //!
-//! `cargo bench -p stargate-bench --bench decide`. Ids read `algorithm[/comparator]/clusters`. The fleet is
-//! half busy, every decision has another request, and dropping what was selected is part of the time.
+//! `cargo bench -p stargate-bench --bench decide [-- [--quick] [<part of a name>] [<clusters>]]`. One table: median and
+//! 99th percentile of the time per decision in nanoseconds, over batches of 64 decisions, and the calls of the
+//! allocator in all of them together. Batches, because reading the clock costs as much as a decision. Every
+//! decision has another key, dropping what was selected is part of the time, and all seeds are fixed.
 
 use std::{
+    alloc::{GlobalAlloc, Layout, System},
+    cell::Cell,
+    env,
     hint::black_box,
     net::{Ipv4Addr, SocketAddr},
     sync::Arc,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
 use stargate_routing::{
-    Algorithm, Backend, BackendUid, Cluster, ClusterStats, ClusterUid, Comparator, Decision, DecisionState,
-    Exclusions, Nanos, PowerOfNParameters, PulsarParameters, RendezvousWeight, RendezvousWeights,
-    RoutingRequest, Running, SampleCount, Seed, Target, TargetName, Tokens, TokensPerSecond, decide,
+    Algorithm, AlgorithmKind, Backend, BackendUid, Cluster, ClusterStats, ClusterUid, Comparator, Decision,
+    DecisionState, Exclusions, Nanos, PowerOfNParameters, PrimaryAdmission, PulsarParameters,
+    PulsarWaitAndWidenParameters, RankingTable, RendezvousWeight, RendezvousWeights, RoutingRequest, Running,
+    SampleCount, Seed, Target, TargetName, Tokens, TokensPerSecond, WaitAndWidenParameters, Widening, decide,
+    decide_and_enter,
 };
 
 const CLUSTER_COUNTS: [usize; 4] = [4, 20, 200, 1000];
 const KEYS: usize = 1024;
 const SEED: u64 = 7;
+const BATCH: usize = 64;
+const BATCHES: usize = 4_000;
+const QUICK_BATCHES: usize = 200;
+/// A case that is slow stops here with the batches that it has.
+const CASE_MAX: Duration = Duration::from_millis(400);
 
-/// What a benchmark varies.
+/// What a measurement varies.
+#[derive(Clone)]
 struct Case {
     id: &'static str,
     algorithm: Algorithm,
-    affinity: bool,
-    /// The first attempt failed, and the cluster that it had chosen is excluded. Noting that is part of the
-    /// time.
-    excluded: bool,
+    has_key: bool,
+    /// Since the request arrived.
+    elapsed: Duration,
+    /// Whether the target has the table of its ranking.
+    has_table: bool,
+    /// Whether all engines are full, so that nothing is selected.
+    is_full: bool,
+    /// Whether the first attempt failed, and the cluster that it had chosen is excluded.
+    is_retry: bool,
+    /// Whether what is selected is counted as load, too, and taken back.
+    enters: bool,
 }
 
-/// A target, and the load on it while a benchmark runs.
+/// A target, and the load on it while it is measured.
 struct Fleet {
     target: Target,
     _running: Vec<Running>,
+}
+
+/// Counts the calls of its own thread.
+struct CountingAllocator;
+
+thread_local! {
+    static CALLS: Cell<u64> = const { Cell::new(0) };
+}
+
+#[global_allocator]
+static ALLOCATOR: CountingAllocator = CountingAllocator;
+
+// SAFETY: every call is passed on unchanged to the system's allocator, which keeps the contract. Counting
+// allocates nothing itself: the counter is a constant-initialised thread-local without a destructor.
+#[allow(unsafe_code, reason = "a global allocator is the only way to see every allocation")]
+unsafe impl GlobalAlloc for CountingAllocator {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        CALLS.set(CALLS.get() + 1);
+        // SAFETY: the caller keeps the contract of `alloc`.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        CALLS.set(CALLS.get() + 1);
+        // SAFETY: the caller keeps the contract of `dealloc`, and the pointer came from `System`.
+        unsafe { System.dealloc(pointer, layout) }
+    }
 }
 
 fn power_of_n(sample_count: u64, comparator: Comparator) -> Algorithm {
@@ -51,26 +97,69 @@ fn pulsar(consider_kv_free_tokens: bool) -> Algorithm {
     })
 }
 
+fn widening() -> Widening {
+    Widening { seed: Seed::new("bench"), max_queued: 4, affinity_wait: ms(50), ..Widening::default() }
+}
+
+fn wait_and_widen() -> Algorithm {
+    let parameters = WaitAndWidenParameters { widening: widening(), affinity_group: 2, ..Default::default() };
+    Algorithm::WaitAndWiden(parameters)
+}
+
+fn pulsar_wait_and_widen(primary_admission: PrimaryAdmission) -> Algorithm {
+    Algorithm::PulsarWaitAndWiden(PulsarWaitAndWidenParameters {
+        widening: widening(),
+        primary_admission,
+        ..Default::default()
+    })
+}
+
+fn ms(count: u64) -> Duration {
+    Duration::from_millis(count)
+}
+
 fn cases() -> Vec<Case> {
-    let case = |id, algorithm| Case { id, algorithm, affinity: false, excluded: false };
-    let keyed = |id, algorithm| Case { affinity: true, ..case(id, algorithm) };
+    let case = |id, algorithm| Case {
+        id,
+        algorithm,
+        has_key: false,
+        elapsed: Duration::ZERO,
+        has_table: true,
+        is_full: false,
+        is_retry: false,
+        enters: false,
+    };
+    let keyed = |id, algorithm| Case { has_key: true, ..case(id, algorithm) };
     let ttft = power_of_n(2, Comparator::Ttft);
+    let by_capacity = pulsar_wait_and_widen(PrimaryAdmission::Capacity);
     vec![
-        case("power-of-n/ttft", ttft.clone()),
-        Case { excluded: true, ..case("power-of-n-excluded/ttft", ttft) },
-        case("power-of-n/num-requests-queued", power_of_n(2, Comparator::NumRequestsQueued)),
-        case("power-of-8/ttft-backlog", power_of_n(8, Comparator::TtftBacklog)),
-        case("power-of-64/ttft-backlog", power_of_n(64, Comparator::TtftBacklog)),
+        case("power-of-n ttft", ttft.clone()),
+        Case { enters: true, ..case("power-of-n ttft, entering", ttft.clone()) },
+        Case { is_retry: true, ..case("power-of-n ttft, a retry", ttft) },
+        case("power-of-n num-requests-queued", power_of_n(2, Comparator::NumRequestsQueued)),
+        case("power-of-8 ttft-backlog", power_of_n(8, Comparator::TtftBacklog)),
         case("round-robin", Algorithm::RoundRobin),
-        Case { excluded: true, ..case("round-robin-excluded", Algorithm::RoundRobin) },
         case("random", Algorithm::Random),
         keyed("pulsar", pulsar(false)),
-        Case { excluded: true, ..keyed("pulsar-excluded", pulsar(false)) },
-        keyed("pulsar-kv", pulsar(true)),
+        Case { is_retry: true, ..keyed("pulsar, a retry", pulsar(false)) },
+        keyed("pulsar by free KV tokens", pulsar(true)),
+        Case { has_table: false, ..keyed("pulsar without a table", pulsar(false)) },
+        case("wait-and-widen, no key", wait_and_widen()),
+        keyed("wait-and-widen, a group of 2", wait_and_widen()),
+        Case { elapsed: ms(60), ..keyed("wait-and-widen, widened", wait_and_widen()) },
+        Case { is_full: true, elapsed: ms(60), ..keyed("wait-and-widen, all full", wait_and_widen()) },
+        case("pulsar-w-a-w, no key", by_capacity.clone()),
+        keyed("pulsar-w-a-w, eligible", pulsar_wait_and_widen(PrimaryAdmission::Eligible)),
+        keyed("pulsar-w-a-w, capacity", by_capacity.clone()),
+        Case { enters: true, ..keyed("pulsar-w-a-w, entering", by_capacity.clone()) },
+        Case { elapsed: ms(60), ..keyed("pulsar-w-a-w, first band", by_capacity.clone()) },
+        Case { elapsed: ms(5_000), ..keyed("pulsar-w-a-w, all bands", by_capacity.clone()) },
+        Case { is_full: true, elapsed: ms(60), ..keyed("pulsar-w-a-w, band full", by_capacity.clone()) },
+        Case { is_full: true, elapsed: ms(5_000), ..keyed("pulsar-w-a-w, all full", by_capacity) },
     ]
 }
 
-fn cluster(index: usize, rng: &mut fastrand::Rng) -> Cluster {
+fn cluster(index: usize, is_full: bool, rng: &mut fastrand::Rng) -> Cluster {
     let cluster_id: Arc<str> = format!("cluster-{index:04}").into();
     let backends = (0..2_usize).map(|position| {
         Arc::new(Backend {
@@ -89,7 +178,7 @@ fn cluster(index: usize, rng: &mut fastrand::Rng) -> Cluster {
         max_input_tps: Some(TokensPerSecond(f64::from(rng.u32(20_000..40_000)))),
         queue_size: rng.u64(0..8),
         queued_input: Tokens(rng.u64(0..8_000)),
-        num_running_queries: rng.u64(0..64),
+        num_running_queries: if is_full { 64 } else { rng.u64(0..64) },
         max_engine_concurrency: 32,
         kv_free: Some(Tokens(kv_free)),
         rtt: Nanos(rng.u64(100_000..5_000_000)),
@@ -106,19 +195,25 @@ fn cluster(index: usize, rng: &mut fastrand::Rng) -> Cluster {
     }
 }
 
-fn fleet(count: usize) -> Fleet {
+fn fleet(case: &Case, count: usize, is_loaded: bool) -> Fleet {
     let mut rng = fastrand::Rng::with_seed(SEED);
-    let clusters: Vec<_> = (0..count).map(|index| cluster(index, &mut rng)).collect();
-    let running = clusters.iter().flat_map(|cluster| {
-        (0..rng.usize(0..4)).map(|_| cluster.load.enter(Tokens(1_000))).collect::<Vec<_>>()
+    let clusters: Vec<_> = (0..count).map(|index| cluster(index, case.is_full, &mut rng)).collect();
+    let in_flight = clusters.iter().filter(|_| is_loaded).flat_map(|cluster| {
+        (0..rng.usize(0..40)).map(|_| cluster.load.enter(Tokens(1_000))).collect::<Vec<_>>()
     });
-    let running = running.collect();
+    let running = in_flight.collect();
+    let name = TargetName { routing_key: Some("tenant".into()), model: "llama-3".into() };
+    let seed = Seed::new("bench");
+    let ranks = [AlgorithmKind::Pulsar, AlgorithmKind::PulsarWaitAndWiden].contains(&case.algorithm.kind());
+    let table = (ranks && case.has_key && case.has_table)
+        .then(|| Arc::new(RankingTable::build(&name, &seed, RendezvousWeight::default(), &clusters)));
     let target = Target {
-        name: Arc::new(TargetName { routing_key: Some("tenant".into()), model: "llama-3".into() }),
+        name: Arc::new(name),
         policy: Arc::default(),
         round_robin: Arc::default(),
         clusters,
-        ranking_revision: 0,
+        ranking_revision: 1 + count as u64,
+        ranking: table,
     };
     Fleet { target, _running: running }
 }
@@ -126,84 +221,91 @@ fn fleet(count: usize) -> Fleet {
 fn request<'a>(case: &Case, keys: &'a [String], turn: usize) -> RoutingRequest<'a> {
     RoutingRequest {
         input_tokens: Tokens(500 + turn as u64),
-        affinity_key: case.affinity.then(|| keys[turn].as_bytes()),
+        affinity_key: case.has_key.then(|| keys[turn].as_bytes()),
+        elapsed: case.elapsed,
         ..RoutingRequest::default()
     }
 }
 
-fn first_choice(
-    target: &Target,
-    algorithm: &Algorithm,
-    request: &RoutingRequest<'_>,
-    state: &mut DecisionState,
-) -> ClusterUid {
-    match decide(target, algorithm, request, &Exclusions::default(), state) {
-        Decision::Selected(selected) => target.clusters[selected.cluster.0].uid,
-        other => panic!("{other:?}"),
-    }
+/// What each request has tried already.
+fn exclusions(case: &Case, target: &Target, keys: &[String], state: &mut DecisionState) -> Vec<Exclusions> {
+    let tried = |turn| {
+        let mut exclusions = Exclusions::default();
+        let request = request(case, keys, turn);
+        if case.is_retry
+            && let Decision::Selected(selected) =
+                decide(target, &case.algorithm, &request, &Exclusions::default(), state)
+        {
+            assert!(exclusions.exclude_cluster(target.clusters[selected.cluster.0].uid));
+        }
+        exclusions
+    };
+    (0..KEYS).map(tried).collect()
 }
 
-fn decisions(criterion: &mut Criterion) {
-    let keys: Vec<String> = (0..KEYS).map(|key| format!("session-{key:08x}-of-a-user")).collect();
-    for case in cases() {
-        let mut group = criterion.benchmark_group(case.id);
-        for count in CLUSTER_COUNTS {
-            let Fleet { target, _running } = fleet(count);
-            let mut state = DecisionState::with_seed(SEED);
-            let mut next_turn = (0..KEYS).cycle();
-            let mut next_request = || {
-                let turn = next_turn.next().unwrap_or_default();
-                (turn, request(&case, &keys, turn))
-            };
-            let id = BenchmarkId::from_parameter(count);
-            if case.excluded {
-                let failed: Vec<_> = (0..KEYS)
-                    .map(|turn| {
-                        first_choice(&target, &case.algorithm, &request(&case, &keys, turn), &mut state)
-                    })
-                    .collect();
-                group.bench_function(id, |bencher| {
-                    bencher.iter(|| {
-                        let (turn, request) = next_request();
-                        let mut exclusions = Exclusions::default();
-                        let is_noted = exclusions.exclude_cluster(failed[turn]);
-                        (
-                            is_noted,
-                            decide(black_box(&target), &case.algorithm, &request, &exclusions, &mut state),
-                        )
-                    });
-                });
+/// Nanoseconds per decision in every batch, ordered, and how often the allocator was called.
+fn measure(case: &Case, target: &Target, keys: &[String], batches: usize) -> (Vec<f64>, u64) {
+    let mut state = DecisionState::with_seed(SEED);
+    let exclusions = exclusions(case, target, keys, &mut state);
+    let mut turns = (0..KEYS).cycle();
+    let mut run = || {
+        for turn in turns.by_ref().take(BATCH) {
+            let request = request(case, keys, turn);
+            let (target, exclusions) = (black_box(target), black_box(&exclusions[turn]));
+            if case.enters {
+                drop(black_box(decide_and_enter(target, &case.algorithm, &request, exclusions, &mut state)));
             } else {
-                let exclusions = Exclusions::default();
-                group.bench_function(id, |bencher| {
-                    bencher.iter(|| {
-                        let (_, request) = next_request();
-                        decide(
-                            black_box(&target),
-                            &case.algorithm,
-                            &request,
-                            black_box(&exclusions),
-                            &mut state,
-                        )
-                    });
-                });
+                drop(black_box(decide(target, &case.algorithm, &request, exclusions, &mut state)));
             }
         }
-        group.finish();
+    };
+    for _ in 0..(KEYS / BATCH) {
+        run();
+    }
+    let mut times = Vec::with_capacity(batches);
+    let calls_before = CALLS.get();
+    let began = Instant::now();
+    while times.len() < batches && began.elapsed() < CASE_MAX {
+        let start = Instant::now();
+        run();
+        times.push(start.elapsed().as_secs_f64() * 1e9 / BATCH as f64);
+    }
+    let calls = CALLS.get() - calls_before;
+    times.sort_unstable_by(f64::total_cmp);
+    (times, calls)
+}
+
+fn main() {
+    let arguments: Vec<String> = env::args().skip(1).filter(|argument| argument != "--bench").collect();
+    let batches =
+        if arguments.iter().any(|argument| argument == "--quick") { QUICK_BATCHES } else { BATCHES };
+    let counts: Vec<usize> = arguments.iter().filter_map(|argument| argument.parse().ok()).collect();
+    let counts = if counts.is_empty() { CLUSTER_COUNTS.to_vec() } else { counts };
+    let filter =
+        arguments.iter().find(|argument| !argument.starts_with('-') && argument.parse::<usize>().is_err());
+    let keys: Vec<String> = (0..KEYS).map(|key| format!("session-{key:08x}-of-a-user")).collect();
+    println!("ns per decision, median / 99th percentile; idle: nothing in flight, loaded: 0..40 each");
+    print!("{:32}", "");
+    for count in &counts {
+        print!(" | {:>13} {:>13}", format!("{count} idle"), format!("{count} loaded"));
+    }
+    println!(" | allocator calls");
+    for case in cases() {
+        if filter.is_some_and(|filter| !case.id.contains(filter.as_str())) {
+            continue;
+        }
+        print!("{:32}", case.id);
+        let mut all_calls = 0;
+        for count in counts.iter().copied() {
+            print!(" |");
+            for is_loaded in [false, true] {
+                let fleet = fleet(&case, count, is_loaded);
+                let (times, calls) = measure(&case, &fleet.target, &keys, batches);
+                let quantile = |share: f64| times[((times.len() - 1) as f64 * share) as usize];
+                print!(" {:>6.0}/{:<6.0}", quantile(0.5), quantile(0.99));
+                all_calls += calls;
+            }
+        }
+        println!(" | {all_calls}");
     }
 }
-
-fn configuration() -> Criterion {
-    Criterion::default()
-        .warm_up_time(Duration::from_millis(200))
-        .measurement_time(Duration::from_secs(1))
-        .sample_size(50)
-        .without_plots()
-}
-
-criterion_group! {
-    name = benches;
-    config = configuration();
-    targets = decisions
-}
-criterion_main!(benches);

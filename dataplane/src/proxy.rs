@@ -258,6 +258,7 @@ fn choose(
         exchange.target = Some(target.name.clone());
         let request = RoutingRequest {
             input_tokens: derived.input_tokens,
+            input_tokens_given: derived.headers.input_tokens.is_some(),
             affinity_key: derived.affinity_key.as_deref(),
             priority: derived.headers.priority.unwrap_or_default(),
             slo: derived.headers.slo,

@@ -461,12 +461,14 @@ fn a_routing_document_is_replaced_while_requests_are_served() {
 /// Every example of the documentation that is a whole routing document, and what ships commented.
 fn documented() -> Vec<(String, String)> {
     let page = |name: &str| {
-        std::fs::read_to_string(stargate_tests::workspace_dir().join(name)).expect("a page of the documentation")
+        std::fs::read_to_string(stargate_tests::workspace_dir().join(name))
+            .expect("a page of the documentation")
     };
     let blocks = |name: &str, language: &str| -> Vec<String> {
         let start = format!("```{language}\n");
         let text = page(name);
-        let blocks = text.split(start.as_str()).skip(1).map(|rest| rest.split("```").next().unwrap_or_default());
+        let blocks =
+            text.split(start.as_str()).skip(1).map(|rest| rest.split("```").next().unwrap_or_default());
         blocks.map(str::to_owned).collect()
     };
     let mut documents = Vec::new();
@@ -505,7 +507,8 @@ fn every_documented_routing_document_serves() {
                 "url": engine.url(), "lease_ms": LEASE_MS, "models": { model.as_str(): { "stats": stats } }
             });
             gateway.register_with(&id, &body);
-            let request = Request::chat(&model).header("x-cache-affinity-key", "s-1").header("x-input-tokens", 10);
+            let request =
+                Request::chat(&model).header("x-cache-affinity-key", "s-1").header("x-input-tokens", 10);
             gateway.client().send(&request).expect_ok();
         }
     }

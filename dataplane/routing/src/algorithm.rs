@@ -199,6 +199,15 @@ impl Algorithm {
             Self::PulsarWaitAndWiden(_) => AlgorithmKind::PulsarWaitAndWiden,
         }
     }
+
+    /// The seed and the weight that it ranks clusters by; `None` when it has no rendezvous ranking.
+    pub fn ranked_by(&self) -> Option<(&Seed, RendezvousWeight)> {
+        match self {
+            Self::Pulsar(parameters) => Some((&parameters.seed, parameters.weight)),
+            Self::PulsarWaitAndWiden(parameters) => Some((&parameters.widening.seed, parameters.weight)),
+            Self::PowerOfN(_) | Self::RoundRobin | Self::Random | Self::WaitAndWiden(_) => None,
+        }
+    }
 }
 
 impl Default for Algorithm {
@@ -292,6 +301,15 @@ impl Default for PulsarWaitAndWidenParameters {
             fallback_max_queued: 0,
             band_widen_interval: None,
         }
+    }
+}
+
+// === impl PulsarWaitAndWidenParameters ===
+
+impl PulsarWaitAndWidenParameters {
+    /// Ranks in the affinity group: at least the primary.
+    pub(crate) fn affinity_group_ranks(&self) -> usize {
+        self.affinity_group.max(1) as usize
     }
 }
 

@@ -6,12 +6,12 @@
 
 use std::cmp::Ordering;
 
-use crate::{ClusterIndex, Comparator, EffectiveStats, RoutingRequest};
+use crate::{Comparator, EffectiveStats, RoutingRequest};
 
 /// The best candidate so far; among equal ones each is kept with the same probability.
-#[derive(Debug, Default)]
-pub(crate) struct Best {
-    leader: Option<(ClusterIndex, f64)>,
+#[derive(Debug)]
+pub(crate) struct Best<C> {
+    leader: Option<(C, f64)>,
     /// Candidates that cost as much as the leader, itself included.
     tied: u32,
 }
@@ -19,11 +19,19 @@ pub(crate) struct Best {
 // === impl Comparator ===
 
 impl Comparator {
-    /// What `stats` cost `request`; lower is better.
-    pub(crate) fn cost(self, stats: &EffectiveStats<'_>, request: &RoutingRequest<'_>) -> f64 {
+    /// What `stats` cost `request`, whose own prefill counts `prefill_scale` times where it is part of a time
+    /// to first token; lower is better.
+    pub(crate) fn cost(
+        self,
+        stats: &EffectiveStats<'_>,
+        request: &RoutingRequest<'_>,
+        prefill_scale: f64,
+    ) -> f64 {
+        let first_token_after =
+            |wait| stats.first_token_after(wait, stats.prefill(request.input_tokens, prefill_scale)).0;
         match self {
-            Self::Ttft => stats.ttft(request.input_tokens, request.priority).0,
-            Self::TtftBacklog => stats.ttft_backlog(request.input_tokens, request.priority).0,
+            Self::Ttft => first_token_after(stats.queue_delay(request.priority)),
+            Self::TtftBacklog => first_token_after(stats.backlog(request.priority)),
             Self::QueueTime => stats.queue_delay(request.priority).0,
             Self::InputWorkSeconds => {
                 let work = stats.queued_input.saturating_add(request.input_tokens);
@@ -40,9 +48,13 @@ impl Comparator {
 
 // === impl Best ===
 
-impl Best {
+impl<C> Best<C> {
+    pub(crate) fn new() -> Self {
+        Self { leader: None, tied: 0 }
+    }
+
     /// Considers one more candidate.
-    pub(crate) fn offer(&mut self, candidate: ClusterIndex, cost: f64, rng: &mut fastrand::Rng) {
+    pub(crate) fn offer(&mut self, candidate: C, cost: f64, rng: &mut fastrand::Rng) {
         let order = match self.leader {
             None => Ordering::Less,
             Some((_, lowest)) => compare(cost, lowest),
@@ -64,8 +76,8 @@ impl Best {
     }
 
     /// The winner; `None` when nothing was offered.
-    pub(crate) fn winner(&self) -> Option<ClusterIndex> {
-        self.leader.map(|(cluster, _)| cluster)
+    pub(crate) fn winner(self) -> Option<C> {
+        self.leader.map(|(candidate, _)| candidate)
     }
 }
 

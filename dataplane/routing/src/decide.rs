@@ -2,8 +2,13 @@
 
 use crate::{
     Algorithm, ClusterIndex, Decision, DecisionState, EffectiveStats, Exclusions, PowerOfNParameters,
-    RoutingRequest, Selected, Target, UnavailableReason, backend, eligible::Eligible, power_of_n, pulsar,
-    random, round_robin,
+    RoutingRequest, Running, Selected, Target, UnavailableReason, Wait, backend,
+    eligible::Eligible,
+    load::LoadReading,
+    power_of_n, pulsar, pulsar_wait_and_widen, random, round_robin,
+    selection::Picked,
+    trace::{NoTrace, Trace},
+    wait_and_widen,
 };
 
 /// A cluster that an algorithm settled on, and how it came there.
@@ -11,13 +16,27 @@ use crate::{
 pub(crate) struct Choice {
     pub(crate) cluster: ClusterIndex,
     pub(crate) rank: u32,
+    pub(crate) is_fallback: bool,
     pub(crate) after_kv_skip: bool,
+    /// The load that it was chosen for; `None` when load did not matter.
+    pub(crate) load: Option<LoadReading>,
 }
 
-/// Chooses by `algorithm` a cluster of `target` and a backend inside it. Allocates nothing.
+/// Why no cluster was chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum NoChoice {
+    Wait(Wait),
+    Unavailable(UnavailableReason),
+}
+
+/// How often [`decide_and_enter`] decides. Every time but the last it was another core that took the place, so
+/// that with fewer cores than that at once on one target nobody is ever put where there was none.
+const DECISIONS_MAX: u32 = 16;
+
+/// Chooses by `algorithm` a cluster of `target` and a backend inside it. Allocates nothing, once the state has
+/// seen a target of this size, and for wait-and-widen the affinity ring of its clusters.
 ///
-/// What it chose is not counted as load: the caller does that ([`crate::ClusterLoad::enter`]), before the
-/// next decision.
+/// What it chose is not counted as load; [`decide_and_enter`] does that too.
 pub fn decide(
     target: &Target,
     algorithm: &Algorithm,
@@ -25,64 +44,144 @@ pub fn decide(
     exclusions: &Exclusions,
     state: &mut DecisionState,
 ) -> Decision {
-    match select(target, algorithm, request, exclusions, state) {
-        Ok(selected) => Decision::Selected(selected),
-        Err(reason) => Decision::Unavailable(reason),
-    }
+    decide_traced(target, algorithm, request, exclusions, state, &mut NoTrace)
 }
 
-fn select(
+/// The same, telling `trace` what it does.
+pub(crate) fn decide_traced<T: Trace>(
     target: &Target,
     algorithm: &Algorithm,
     request: &RoutingRequest<'_>,
     exclusions: &Exclusions,
     state: &mut DecisionState,
-) -> Result<Selected, UnavailableReason> {
+    trace: &mut T,
+) -> Decision {
+    match choose(target, algorithm, request, exclusions, state, trace) {
+        Ok(choice) => choice.select(target, request, exclusions, T::TAKES_TURNS),
+        Err(none) => none.into(),
+    }
+}
+
+/// Decides, and counts what was selected as load of its cluster, in one step: when another core has added to
+/// that cluster's load since this decision looked at it, it is made again. So two requests at once on two
+/// cores never both take a place that only one of them can have.
+///
+/// `Running` is there when a backend was selected, and only then.
+pub fn decide_and_enter(
+    target: &Target,
+    algorithm: &Algorithm,
+    request: &RoutingRequest<'_>,
+    exclusions: &Exclusions,
+    state: &mut DecisionState,
+) -> (Decision, Option<Running>) {
+    let mut decisions_left = DECISIONS_MAX;
+    loop {
+        decisions_left -= 1;
+        let choice = match choose(target, algorithm, request, exclusions, state, &mut NoTrace) {
+            Ok(choice) => choice,
+            Err(none) => return (none.into(), None),
+        };
+        let load = &target.clusters[choice.cluster.0].load;
+        let seen = choice.load;
+        // The queue delay told is that without the request itself.
+        let choice = Choice { load: Some(seen.unwrap_or_else(|| load.read())), ..choice };
+        let running = match seen {
+            Some(seen) if decisions_left > 0 => load.enter_unless_raised(request.input_tokens, seen.attempts),
+            _ => Some(load.enter(request.input_tokens)),
+        };
+        if let Some(running) = running {
+            let decision = choice.select(target, request, exclusions, true);
+            let running = Some(running).filter(|_| matches!(decision, Decision::Selected(_)));
+            return (decision, running);
+        }
+    }
+}
+
+fn choose(
+    target: &Target,
+    algorithm: &Algorithm,
+    request: &RoutingRequest<'_>,
+    exclusions: &Exclusions,
+    state: &mut DecisionState,
+    trace: &mut impl Trace,
+) -> Result<Choice, NoChoice> {
     let clusters = &target.clusters[..];
     if clusters.is_empty() {
-        return Err(UnavailableReason::NoActiveBackend);
+        return Err(NoChoice::Unavailable(UnavailableReason::NoActiveBackend));
     }
     let eligible = Eligible::new(clusters, exclusions);
     if eligible.count() == 0 {
-        return Err(UnavailableReason::AllExcluded);
+        return Err(NoChoice::Unavailable(UnavailableReason::AllExcluded));
     }
     let choice = match algorithm {
         Algorithm::PowerOfN(PowerOfNParameters { sample_count, comparator }) => {
-            power_of_n::choose(clusters, &eligible, *sample_count, *comparator, request, &mut state.rng)
-                .map(Choice::unranked)
+            let rng = &mut state.rng;
+            power_of_n::choose(clusters, &eligible, *sample_count, *comparator, request, rng, trace)
+                .map(|picked| Choice::selected(picked, 1, false))
         }
-        Algorithm::RoundRobin => round_robin::choose(&target.round_robin, &eligible).map(Choice::unranked),
-        Algorithm::Random => random::choose(&eligible, &mut state.rng).map(Choice::unranked),
-        Algorithm::Pulsar(parameters) => {
-            pulsar::choose(target, &eligible, parameters, request, &mut state.rng)
+        Algorithm::RoundRobin => {
+            round_robin::choose(&target.round_robin, &eligible, trace).map(Choice::whatever_its_load)
         }
-        // Until they are there; nothing selects them yet.
-        Algorithm::WaitAndWiden(_) | Algorithm::PulsarWaitAndWiden(_) => {
-            return Err(UnavailableReason::NoEligibleCandidate);
+        Algorithm::Random => random::choose(&eligible, &mut state.rng).map(Choice::whatever_its_load),
+        Algorithm::Pulsar(parameters) => pulsar::choose(target, &eligible, parameters, request, state, trace),
+        Algorithm::WaitAndWiden(parameters) => {
+            return wait_and_widen::choose(target, &eligible, parameters, request, state, trace);
+        }
+        Algorithm::PulsarWaitAndWiden(parameters) => {
+            return pulsar_wait_and_widen::choose(target, &eligible, parameters, request, state, trace);
         }
     };
-    let choice = choice.ok_or(UnavailableReason::NoEligibleCandidate)?;
-    let cluster = &clusters[choice.cluster.0];
-    // An eligible cluster has a backend left, unless the snapshot held one without any.
-    let backend = backend::choose(cluster, exclusions).ok_or(UnavailableReason::NoActiveBackend)?;
-    Ok(Selected {
-        cluster: choice.cluster,
-        backend: backend.clone(),
-        rank: choice.rank,
-        is_fallback: choice.rank > 1,
-        after_kv_skip: choice.after_kv_skip,
-        queue_delay: EffectiveStats::new(&cluster.stats, &cluster.load)
-            .queue_delay(request.priority)
-            .to_duration(),
-    })
+    choice.ok_or(NoChoice::Unavailable(UnavailableReason::NoEligibleCandidate))
 }
 
 // === impl Choice ===
 
 impl Choice {
-    /// The choice of an algorithm that has no ranking.
-    pub(crate) fn unranked(cluster: ClusterIndex) -> Self {
-        Self { cluster, rank: 1, after_kv_skip: false }
+    /// What was selected for its load.
+    pub(crate) fn selected(picked: Picked, rank: u32, is_fallback: bool) -> Self {
+        Self { cluster: picked.cluster, rank, is_fallback, after_kv_skip: false, load: Some(picked.load) }
+    }
+
+    /// The choice of an algorithm that has no ranking and looks at no load.
+    fn whatever_its_load(cluster: ClusterIndex) -> Self {
+        Self { cluster, rank: 1, is_fallback: false, after_kv_skip: false, load: None }
+    }
+
+    /// Takes a backend of the cluster.
+    fn select(
+        &self,
+        target: &Target,
+        request: &RoutingRequest<'_>,
+        exclusions: &Exclusions,
+        takes_turn: bool,
+    ) -> Decision {
+        let cluster = &target.clusters[self.cluster.0];
+        // An eligible cluster has a backend left, unless the snapshot held one without any.
+        let Some(backend) = backend::choose(cluster, exclusions, takes_turn) else {
+            return Decision::Unavailable(UnavailableReason::NoActiveBackend);
+        };
+        let load = self.load.unwrap_or_else(|| cluster.load.read());
+        Decision::Selected(Selected {
+            cluster: self.cluster,
+            backend: backend.clone(),
+            rank: self.rank,
+            is_fallback: self.is_fallback,
+            after_kv_skip: self.after_kv_skip,
+            queue_delay: EffectiveStats::with_load(&cluster.stats, load)
+                .queue_delay(request.priority)
+                .to_duration(),
+        })
+    }
+}
+
+// === impl NoChoice ===
+
+impl From<NoChoice> for Decision {
+    fn from(value: NoChoice) -> Self {
+        match value {
+            NoChoice::Wait(wait) => Self::Wait(wait),
+            NoChoice::Unavailable(reason) => Self::Unavailable(reason),
+        }
     }
 }
 

@@ -60,10 +60,22 @@ impl Eligible {
         ClusterIndex(index)
     }
 
+    /// Whether the cluster is one of them.
+    pub(crate) fn has(&self, cluster: ClusterIndex) -> bool {
+        cluster.0 < self.end && self.excluded().all(|excluded| excluded != cluster.0)
+    }
+
     /// The positions of all eligible clusters, ascending.
     pub(crate) fn indices(&self) -> impl Iterator<Item = usize> {
-        let mut excluded = self.excluded().peekable();
-        (0..self.end).filter(move |index| excluded.next_if_eq(index).is_none())
+        let mut excluded = self.excluded();
+        let mut next_excluded = excluded.next();
+        (0..self.end).filter(move |index| {
+            let is_excluded = next_excluded == Some(*index);
+            if is_excluded {
+                next_excluded = excluded.next();
+            }
+            !is_excluded
+        })
     }
 
     /// The positions of the clusters that are not eligible, ascending.

@@ -7,39 +7,58 @@
 // Unit tests run on ordinary threads, which may wait for each other.
 #![cfg_attr(test, allow(clippy::disallowed_types, clippy::disallowed_methods))]
 
+mod admission;
+mod affinity_ring;
 mod algorithm;
+mod atomics;
 mod backend;
+mod bands;
+mod buckets;
 mod comparator;
 mod decide;
 mod decision;
 mod decision_state;
 mod eligible;
+mod explain;
+mod explanation;
 #[cfg(test)]
 mod fleet;
 mod load;
+mod moment;
+#[cfg(test)]
+mod naive;
 mod parameters;
 mod policy;
 mod power_of_n;
 mod pulsar;
+mod pulsar_wait_and_widen;
 mod random;
+mod ranking;
 mod request;
 mod round_robin;
 mod sample;
+mod selection;
 mod snapshot;
 mod stats;
+mod trace;
 mod units;
+mod wait_and_widen;
 
+pub use admission::{AdmissionRefusal, admit, best_ttft};
 pub use algorithm::{
     Algorithm, AlgorithmKind, Comparator, PowerOfNParameters, PrimaryAdmission, PulsarParameters,
     PulsarWaitAndWidenParameters, QueueSlo, RendezvousWeight, SampleCount, Seed, UnknownConcurrency,
     VirtualNodes, WaitAndWidenParameters, Widening,
 };
-pub use decide::decide;
+pub use decide::{decide, decide_and_enter};
 pub use decision::{Decision, Selected, UnavailableReason, Wait, WaitReason};
 pub use decision_state::DecisionState;
+pub use explain::explain;
+pub use explanation::{Band, Candidacy, ExplainedCluster, Explanation, Verdict};
 pub use load::{ClusterLoad, Running};
 pub use parameters::{FieldError, PolicyFields, Scalar};
 pub use policy::{Admission, Method, Policy, WaitOrder, Waiting};
+pub use ranking::{Ranking, RankingTable, Slot};
 pub use request::{Exclusions, RoutingRequest};
 pub use round_robin::RoundRobinCursor;
 pub use snapshot::{

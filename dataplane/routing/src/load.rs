@@ -2,22 +2,42 @@
 //!
 //! Counters are shared by all cores and by successive snapshots. They are changed only through [`Running`],
 //! which undoes exactly what it did, so that after any mix of outcomes they read 0.
+//!
+//! Running and queued attempts are the halves of one word: a decision reads them together, and an attempt
+//! enters by one exchange that fails when another core came in since.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU32, AtomicU64, Ordering::Relaxed},
+use std::sync::Arc;
+
+use crate::{
+    Tokens,
+    atomics::{
+        AtomicU32, AtomicU64,
+        Ordering::{Acquire, Relaxed, Release},
+    },
 };
-
-use crate::Tokens;
 
 /// In-flight counters of one (target, cluster), padded to cache lines of its own.
 #[derive(Debug, Default)]
 #[repr(align(128))]
 pub struct ClusterLoad {
-    running: AtomicU64,
-    queued: AtomicU64,
+    attempts: AtomicU64,
+    /// Raised before `attempts` is: who reads an attempt there finds its tokens here.
     queued_input_tokens: AtomicU64,
     next_backend: AtomicU32,
+}
+
+/// The counters at one moment.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct LoadReading {
+    pub(crate) attempts: Attempts,
+    pub(crate) queued_input: Tokens,
+}
+
+/// Attempts in flight. 2^32 of them would need as many connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Attempts {
+    pub(crate) running: u32,
+    pub(crate) queued: u32,
 }
 
 /// The most that one attempt adds to the queued tokens. An estimate comes from a header and may be anything
@@ -38,21 +58,45 @@ impl ClusterLoad {
     /// Counts an attempt of `input` tokens. Call it at the moment of selection: the next decision, on this
     /// core and on others, is to see it.
     pub fn enter(self: &Arc<Self>, input: Tokens) -> Running {
-        let input = Tokens(input.0.min(INPUT_TOKENS_CHARGED_MAX));
-        self.running.fetch_add(1, Relaxed);
-        self.queued.fetch_add(1, Relaxed);
+        let input = charged(input);
         self.queued_input_tokens.fetch_add(input.0, Relaxed);
+        self.attempts.fetch_add(Attempts::ONE, Release);
         Running { load: self.clone(), queued: Some(input) }
+    }
+
+    /// Counts an attempt unless more are running or queued than `seen`: then nothing has changed, and what
+    /// was decided by `seen` is to be decided again. Attempts that ended since do no harm.
+    pub(crate) fn enter_unless_raised(self: &Arc<Self>, input: Tokens, seen: Attempts) -> Option<Running> {
+        let input = charged(input);
+        self.queued_input_tokens.fetch_add(input.0, Relaxed);
+        let mut current = self.attempts.load(Relaxed);
+        loop {
+            let now = Attempts::unpack(current);
+            if now.running > seen.running || now.queued > seen.queued {
+                self.queued_input_tokens.fetch_sub(input.0, Relaxed);
+                return None;
+            }
+            match self.attempts.compare_exchange_weak(current, current + Attempts::ONE, Release, Relaxed) {
+                Ok(_) => return Some(Running { load: self.clone(), queued: Some(input) }),
+                Err(other) => current = other,
+            }
+        }
+    }
+
+    /// All counters.
+    pub(crate) fn read(&self) -> LoadReading {
+        let attempts = Attempts::unpack(self.attempts.load(Acquire));
+        LoadReading { attempts, queued_input: self.queued_input() }
     }
 
     /// Attempts between selection and their last byte.
     pub fn running(&self) -> u64 {
-        self.running.load(Relaxed)
+        self.read().attempts.running.into()
     }
 
     /// Attempts between selection and their first byte.
     pub fn queued(&self) -> u64 {
-        self.queued.load(Relaxed)
+        self.read().attempts.queued.into()
     }
 
     /// Input tokens of the attempts between selection and their first byte.
@@ -64,6 +108,27 @@ impl ClusterLoad {
     pub(crate) fn next_backend(&self) -> u32 {
         self.next_backend.fetch_add(1, Relaxed)
     }
+
+    /// What [`Self::next_backend`] is going to answer.
+    pub(crate) fn peek_backend(&self) -> u32 {
+        self.next_backend.load(Relaxed)
+    }
+}
+
+fn charged(input: Tokens) -> Tokens {
+    Tokens(input.0.min(INPUT_TOKENS_CHARGED_MAX))
+}
+
+// === impl Attempts ===
+
+impl Attempts {
+    const RUNNING: u64 = 1 << u32::BITS;
+    const QUEUED: u64 = 1;
+    const ONE: u64 = Self::RUNNING + Self::QUEUED;
+
+    fn unpack(word: u64) -> Self {
+        Self { running: (word >> u32::BITS) as u32, queued: word as u32 }
+    }
 }
 
 // === impl Running ===
@@ -72,7 +137,7 @@ impl Running {
     /// The engine has begun to answer: its input is no longer queued. Further calls do nothing.
     pub fn first_byte(&mut self) {
         if let Some(input) = self.queued.take() {
-            self.load.queued.fetch_sub(1, Relaxed);
+            self.load.attempts.fetch_sub(Attempts::QUEUED, Release);
             self.load.queued_input_tokens.fetch_sub(input.0, Relaxed);
         }
     }
@@ -81,7 +146,7 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         self.first_byte();
-        self.load.running.fetch_sub(1, Relaxed);
+        self.load.attempts.fetch_sub(Attempts::RUNNING, Release);
     }
 }
 

@@ -5,8 +5,12 @@
 //! Choices in Randomized Load Balancing", 2001).
 
 use crate::{
-    Cluster, ClusterIndex, Comparator, EffectiveStats, RoutingRequest, SampleCount, comparator::Best,
-    eligible::Eligible, sample::DistinctSample,
+    Cluster, Comparator, EffectiveStats, RoutingRequest, SampleCount,
+    comparator::Best,
+    eligible::Eligible,
+    sample::DistinctSample,
+    selection::{Picked, SetKind},
+    trace::Trace,
 };
 
 /// The best of `sample_count` eligible clusters; `None` when none is eligible.
@@ -17,14 +21,17 @@ pub(crate) fn choose(
     comparator: Comparator,
     request: &RoutingRequest<'_>,
     rng: &mut fastrand::Rng,
-) -> Option<ClusterIndex> {
-    let mut best = Best::default();
+    trace: &mut impl Trace,
+) -> Option<Picked> {
+    let mut best = Best::new();
     let mut sample = DistinctSample::new(eligible.count(), sample_count);
     while let Some(rank) = sample.next(rng) {
         let index = eligible.nth(rank);
         let cluster = &clusters[index.0];
-        let stats = EffectiveStats::new(&cluster.stats, &cluster.load);
-        best.offer(index, comparator.cost(&stats, request), rng);
+        let load = cluster.load.read();
+        let cost = comparator.cost(&EffectiveStats::with_load(&cluster.stats, load), request, 1.0);
+        trace.samples(SetKind::Open, index, cost);
+        best.offer(Picked { cluster: index, load }, cost, rng);
     }
     best.winner()
 }

@@ -9,6 +9,8 @@ use crate::{BackendUid, ClusterUid, Millis, Tokens};
 pub struct RoutingRequest<'a> {
     /// Input-token estimate.
     pub input_tokens: Tokens,
+    /// Whether the caller said how many input tokens there are; else they were estimated from the body.
+    pub input_tokens_given: bool,
     /// Prefix or session identity; `None` when absent or blank.
     pub affinity_key: Option<&'a [u8]>,
     /// Lower is more urgent; 0 when absent.

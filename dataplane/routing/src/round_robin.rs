@@ -5,7 +5,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::{ClusterIndex, eligible::Eligible};
+use crate::{ClusterIndex, eligible::Eligible, trace::Trace};
 
 /// Counts a target's turns, on cache lines of its own.
 #[derive(Debug, Default)]
@@ -15,8 +15,13 @@ pub struct RoundRobinCursor {
 }
 
 /// The eligible cluster whose turn it is; `None` when none is eligible.
-pub(crate) fn choose(cursor: &RoundRobinCursor, eligible: &Eligible) -> Option<ClusterIndex> {
-    let rank = cursor.next().checked_rem(u64::from(eligible.count()))?;
+pub(crate) fn choose<T: Trace>(
+    cursor: &RoundRobinCursor,
+    eligible: &Eligible,
+    _: &T,
+) -> Option<ClusterIndex> {
+    let turn = if T::TAKES_TURNS { cursor.next() } else { cursor.peek() };
+    let rank = turn.checked_rem(u64::from(eligible.count()))?;
     Some(eligible.nth(rank as u32))
 }
 
@@ -25,6 +30,10 @@ pub(crate) fn choose(cursor: &RoundRobinCursor, eligible: &Eligible) -> Option<C
 impl RoundRobinCursor {
     fn next(&self) -> u64 {
         self.turns.fetch_add(1, Relaxed)
+    }
+
+    fn peek(&self) -> u64 {
+        self.turns.load(Relaxed)
     }
 }
 

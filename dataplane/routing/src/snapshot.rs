@@ -6,7 +6,7 @@
 
 use std::{collections::HashMap, net::SocketAddr, sync::Arc};
 
-use crate::{ClusterLoad, ClusterStats, Policy, RendezvousWeight, RoundRobinCursor};
+use crate::{ClusterLoad, ClusterStats, Policy, RankingTable, RendezvousWeight, RoundRobinCursor};
 
 /// Identity of one registration of a backend. Never reused within a control plane's life: a backend that
 /// leaves and comes back has another.
@@ -83,8 +83,13 @@ pub struct Target {
     /// Routable clusters, ordered by `cluster_id`. May be empty: the target is known, but nothing is active.
     pub clusters: Vec<Cluster>,
     /// Changes, never to come back, whenever the list of clusters or a [`Cluster::rendezvous`] weight does:
-    /// what was derived from these is good for as long as it stays.
+    /// what was derived from these is good for as long as it stays. No two targets share one, except 0, which
+    /// says nothing: nothing is remembered of a target of revision 0.
     pub ranking_revision: u64,
+    /// The rankings under the seed and weight of the model's own algorithm, made for these clusters; `None`
+    /// where it does not rank, and while it has not been made: then decisions rank directly, to the same
+    /// result.
+    pub ranking: Option<Arc<RankingTable>>,
 }
 
 /// A cluster's weights in rendezvous hashing; 0 where it has none. What was reported, held until it has moved
@@ -156,6 +161,7 @@ impl Target {
                     && cluster.id_hash == Cluster::hash_id(&cluster.cluster_id)
                     && cluster.stats.queue_time_estimates.is_sorted_by(|(a, _), (b, _)| a < b)
             })
+            && self.ranking.as_ref().is_none_or(|table| table.is_of(&self.name, &self.clusters))
     }
 }
 
@@ -167,7 +173,7 @@ impl Snapshot {
     /// # Panics
     /// In builds with debug assertions, when a target breaks what the fields of [`Target`], [`Cluster`] and
     /// [`ClusterStats`] promise: order and uniqueness of cluster ids, `id_hash`, a backend each, order of
-    /// the queue time estimates.
+    /// the queue time estimates, a ranking table of these very clusters.
     pub fn new(version: u64, published_at_unix_ms: u64, targets: Vec<Target>) -> Self {
         let mut by_model: HashMap<Arc<str>, ModelTargets> = HashMap::new();
         for (index, target) in targets.iter().enumerate() {

@@ -1,6 +1,8 @@
 //! A cluster's stats, what they amount to with this gateway's own load added, and the times that follow.
 
-use crate::{ClusterLoad, Nanos, Seconds, Tokens, TokensPerSecond};
+use std::hint::select_unpredictable;
+
+use crate::{ClusterLoad, Nanos, Seconds, Tokens, TokensPerSecond, UnknownConcurrency, load::LoadReading};
 
 /// Stats of one (target, cluster), aggregated over its active backends.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -61,6 +63,11 @@ impl ClusterStats {
         self.kv_free.or_else(left)
     }
 
+    /// Whether that much input is known to fit into the free KV cache.
+    pub fn has_kv_for(&self, input: Tokens) -> bool {
+        self.kv_free_tokens().is_some_and(|free| free >= input)
+    }
+
     /// The published estimate that applies to `priority`: the entry with the greatest priority that is not
     /// above it. Where all entries are less urgent, nothing is ahead of the request.
     fn queue_time_estimate(&self, priority: u32) -> Seconds {
@@ -77,22 +84,35 @@ impl ClusterStats {
 impl<'a> EffectiveStats<'a> {
     /// The larger of what the cluster reports and what this gateway has in flight on it.
     pub fn new(reported: &'a ClusterStats, load: &ClusterLoad) -> Self {
+        Self::with_load(reported, load.read())
+    }
+
+    /// The same, by what was read of the load before.
+    pub(crate) fn with_load(reported: &'a ClusterStats, load: LoadReading) -> Self {
         Self {
             reported,
-            queue_size: reported.queue_size.max(load.queued()),
-            num_running_queries: reported.num_running_queries.max(load.running()),
-            queued_input: reported.queued_input.max(load.queued_input()),
+            queue_size: reported.queue_size.max(load.attempts.queued.into()),
+            num_running_queries: reported.num_running_queries.max(load.attempts.running.into()),
+            queued_input: reported.queued_input.max(load.queued_input),
+        }
+    }
+
+    /// Whether fewer run than there are slots and places in a queue of `max_queued`. A cluster that reports no
+    /// concurrency counts as `unknown` says.
+    pub fn has_capacity(&self, max_queued: u64, unknown: UnknownConcurrency) -> bool {
+        match self.reported.max_engine_concurrency {
+            0 => unknown == UnknownConcurrency::Free,
+            slots => self.num_running_queries < slots.saturating_add(max_queued),
         }
     }
 
     /// How long a request of `priority` waits before its prefill starts. A free slot means no wait, however
     /// large the active prefill is.
     pub fn queue_delay(&self, priority: u32) -> Seconds {
-        if self.num_running_queries < self.reported.max_engine_concurrency {
-            Seconds::ZERO
-        } else {
-            self.backlog(priority)
-        }
+        // Both are at hand, as a slot is free as good as at random: a wrong guess costs more than a division.
+        let is_free = self.num_running_queries < self.reported.max_engine_concurrency;
+        // As integers, for which there is such a choice without a branch.
+        Seconds(f64::from_bits(select_unpredictable(is_free, 0, self.backlog(priority).0.to_bits())))
     }
 
     /// The queue delay as it is when no slot is free: the published estimate for `priority`, or the queued
@@ -105,18 +125,26 @@ impl<'a> EffectiveStats<'a> {
         }
     }
 
+    /// How long the prefill of a request of `input` tokens takes, times `scale`. Without a valid capacity it
+    /// has no bound, even at scale 0.
+    pub fn prefill(&self, input: Tokens, scale: f64) -> Seconds {
+        let unscaled = input.work_at(self.reported.last_mean_input_tps);
+        if unscaled.is_finite() { Seconds(unscaled.0 * scale) } else { unscaled }
+    }
+
     /// Time to first token of a request of `input` tokens: rtt + queue delay + its own prefill.
     pub fn ttft(&self, input: Tokens, priority: u32) -> Seconds {
-        self.first_token_after(self.queue_delay(priority), input)
+        self.first_token_after(self.queue_delay(priority), self.prefill(input, 1.0))
     }
 
     /// The same, counting the backlog even while a slot is free: a free slot does not make prefill parallel.
     pub fn ttft_backlog(&self, input: Tokens, priority: u32) -> Seconds {
-        self.first_token_after(self.backlog(priority), input)
+        self.first_token_after(self.backlog(priority), self.prefill(input, 1.0))
     }
 
-    fn first_token_after(&self, wait: Seconds, input: Tokens) -> Seconds {
-        Seconds::from(self.reported.rtt) + wait + input.work_at(self.reported.last_mean_input_tps)
+    /// rtt + `wait` + `prefill`.
+    pub(crate) fn first_token_after(&self, wait: Seconds, prefill: Seconds) -> Seconds {
+        Seconds::from(self.reported.rtt) + wait + prefill
     }
 }
 

@@ -1,13 +1,14 @@
 #![allow(clippy::float_cmp, reason = "these costs are exact in binary")]
 
 use super::*;
+use crate::ClusterIndex;
 use crate::{
     ClusterLoad, ClusterStats, Nanos, Tokens, TokensPerSecond,
     fleet::{COMPARATORS, chi_squared_uniform, request},
 };
 
 fn winner(costs: &[f64], rng: &mut fastrand::Rng) -> Option<usize> {
-    let mut best = Best::default();
+    let mut best = Best::new();
     for (index, cost) in costs.iter().enumerate() {
         best.offer(ClusterIndex(index), *cost, rng);
     }
@@ -16,7 +17,7 @@ fn winner(costs: &[f64], rng: &mut fastrand::Rng) -> Option<usize> {
 
 fn costs(stats: &ClusterStats, input_tokens: u64) -> [f64; 6] {
     let stats = EffectiveStats::new(stats, &ClusterLoad::default());
-    COMPARATORS.map(|comparator| comparator.cost(&stats, &request(input_tokens)))
+    COMPARATORS.map(|comparator| comparator.cost(&stats, &request(input_tokens), 1.0))
 }
 
 #[test]

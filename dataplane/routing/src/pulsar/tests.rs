@@ -1,27 +1,18 @@
-use std::{collections::HashMap, sync::Arc};
+use std::collections::HashMap;
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::{
-    Algorithm, ClusterStats, Comparator, Decision, DecisionState, Exclusions, Selected, Tokens,
-    TokensPerSecond, UnavailableReason,
+    Algorithm, ClusterStats, Comparator, Decision, DecisionState, Exclusions, RendezvousWeight, Selected,
+    Tokens, TokensPerSecond, UnavailableReason,
     fleet::{
-        any_exclusions, any_plans, any_request, build, chi_squared, cluster, clusters, decide,
-        eligible_positions, exclude, pulsar, request, selected, target, throughput, unavailable,
+        any_exclusions, any_plans, any_request, build, cluster, clusters, decide, eligible_positions,
+        exclude, naive_ranking, pulsar, request, selected, target, throughput, unavailable, weighted,
     },
 };
 
 const MAX: RendezvousWeight = RendezvousWeight::MaxInputTps;
-
-fn name(routing_key: Option<&str>, model: &str) -> TargetName {
-    TargetName { routing_key: routing_key.map(Arc::from), model: model.into() }
-}
-
-/// A target of the given weights.
-fn weighted(weights: &[f64]) -> Target {
-    target(pulsar(MAX, false), clusters(weights.iter().map(|weight| throughput(*weight))))
-}
 
 fn decide_key(target: &Target, key: &[u8], exclusions: &Exclusions) -> Selected {
     let request = RoutingRequest { affinity_key: Some(key), ..request(100) };
@@ -30,25 +21,6 @@ fn decide_key(target: &Target, key: &[u8], exclusions: &Exclusions) -> Selected 
 
 fn keys(count: u32) -> impl Iterator<Item = [u8; 4]> {
     (0..count).map(u32::to_le_bytes)
-}
-
-/// The cluster ids of every key's ranks, by sorting all scores.
-fn naive_ranking(target: &Target, weight: RendezvousWeight, seed: u64, key: &[u8]) -> Vec<usize> {
-    let key_hash = hash_key(seed, &target.name, key);
-    let mut scored = Vec::new();
-    for (index, cluster) in target.clusters.iter().enumerate() {
-        let weight = match weight {
-            RendezvousWeight::MaxInputTps => cluster.stats.max_input_tps.map_or(0.0, |tps| tps.0),
-            RendezvousWeight::LastMeanInputTps => cluster.stats.last_mean_input_tps.0,
-        };
-        if weight.is_finite() && weight > 0.0 {
-            let hash = mix(key_hash, Cluster::hash_id(&cluster.cluster_id));
-            let u = ((hash >> 12) as f64 + 0.5) / 2_f64.powi(52);
-            scored.push((weight / -u.ln(), cluster.cluster_id.clone(), index));
-        }
-    }
-    scored.sort_by(|a, b| b.0.total_cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
-    scored.into_iter().map(|(_, _, index)| index).collect()
 }
 
 proptest! {
@@ -60,17 +32,18 @@ proptest! {
         key in proptest::collection::vec(any::<u8>(), 1..20),
         by_mean: bool,
         consider_kv: bool,
+        ranking_revision in 0..2_u64,
     ) {
         let weight = if by_mean { RendezvousWeight::LastMeanInputTps } else { MAX };
         let (clusters, _running) = build(&plans);
-        let target = target(pulsar(weight, consider_kv), clusters);
+        let target = Target { ranking_revision, ..target(pulsar(weight, consider_kv), clusters) };
         let exclusions = excluded.apply(&target);
         let eligible = eligible_positions(&target, &exclusions);
         let request = RoutingRequest { affinity_key: Some(&key), ..request };
 
         let mut expected = None;
         let mut after_kv_skip = false;
-        for (position, index) in naive_ranking(&target, weight, 0, &key).into_iter().enumerate() {
+        for (position, index) in naive_ranking(&target, "", weight, &key).into_iter().enumerate() {
             let stats = &target.clusters[index].stats;
             let free = match (stats.kv_free, stats.kv_capacity, stats.kv_used) {
                 (Some(free), _, _) => Some(free.0),
@@ -88,30 +61,23 @@ proptest! {
             break;
         }
 
-        let decision = decide(&target, &request, &exclusions, &mut DecisionState::with_seed(0));
-        if let Some(expected) = expected {
-            let selected = selected(decision);
-            prop_assert_eq!((selected.cluster.0, selected.rank, selected.after_kv_skip), expected);
-        } else {
-            let expected = match (plans.is_empty(), eligible.is_empty()) {
-                (true, _) => UnavailableReason::NoActiveBackend,
-                (false, true) => UnavailableReason::AllExcluded,
-                (false, false) => UnavailableReason::NoEligibleCandidate,
-            };
-            prop_assert_eq!(unavailable(decision), expected);
+        let mut state = DecisionState::with_seed(0);
+        // The second time the ranking may be remembered.
+        for _ in 0..2 {
+            let decision = decide(&target, &request, &exclusions, &mut state);
+            if let Some(expected) = expected {
+                let selected = selected(decision);
+                prop_assert_eq!((selected.cluster.0, selected.rank, selected.after_kv_skip), expected);
+                prop_assert_eq!(selected.is_fallback, selected.rank > 1);
+            } else {
+                let expected = match (plans.is_empty(), eligible.is_empty()) {
+                    (true, _) => UnavailableReason::NoActiveBackend,
+                    (false, true) => UnavailableReason::AllExcluded,
+                    (false, false) => UnavailableReason::NoEligibleCandidate,
+                };
+                prop_assert_eq!(unavailable(decision), expected);
+            }
         }
-    }
-
-    #[test]
-    fn a_draw_that_may_not_reach_a_score_does_not(
-        draws in [any_draw(), any_draw()],
-        weights in [weight_of_any_size(), weight_of_any_size()],
-    ) {
-        let leader = draws[0].score(weights[0]);
-        let draw = draws[1];
-        prop_assert!(draw.may_reach(leader, weights[1]) || draw.score(weights[1]) < leader);
-        prop_assert!(draw.may_reach(draw.score(weights[1]), weights[1]));
-        prop_assert!(draw.may_reach(f64::NEG_INFINITY, weights[1]));
     }
 
     #[test]
@@ -175,126 +141,6 @@ proptest! {
         };
         prop_assert_eq!(choose(busy), choose(clusters(calm)));
     }
-}
-
-/// Often near 1, where winners are and where the bound on a score is tightest.
-fn any_draw() -> impl Strategy<Value = Draw> {
-    let bits = prop_oneof![0..1_u64 << 52, (0..44_u32).prop_map(|shift| (1 << 52) - (1 << shift))];
-    bits.prop_map(|bits| Draw((bits as f64 + 0.5) * Draw::STEP))
-}
-
-fn weight_of_any_size() -> impl Strategy<Value = f64> {
-    let extremes = [5e-324, 1e-323, f64::MIN_POSITIVE, 1e300, 1e308, f64::MAX];
-    prop_oneof![
-        4 => 1.0..100_000.0,
-        2 => any::<f64>().prop_map(f64::abs).prop_filter("valid", |weight| *weight > 0.0 && weight.is_finite()),
-        1 => proptest::sample::select(extremes.to_vec()),
-    ]
-}
-
-/// Computed by an independent implementation (Python, with the xxhash package). A change here moves nearly
-/// every key of every fleet, and makes gateways of two versions disagree.
-#[test]
-fn hashes_and_rankings_are_pinned() {
-    let long_key: Vec<u8> = (0..512).map(|byte| byte as u8).collect();
-    let id_hash = Cluster::hash_id("cluster-a");
-    assert_eq!(id_hash, 0x28da_ca22_5238_b973);
-    let session: &[u8] = b"session-1";
-    for (seed, name, key, key_hash, combined, ranking) in [
-        (0, name(None, "llama-3"), session, 0x1c95_33b8_176d_14c5, 0xf47f_41ed_2440_5543, "abdec"),
-        (0, name(Some(""), "llama-3"), session, 0xd703_9e8e_678e_e73f, 0xb189_b068_90fe_10c2, "dbcae"),
-        (7, name(Some("tenant"), "llama-3"), session, 0xc79c_a8a5_7fe9_2b14, 0xceb2_4217_5359_b698, "dacbe"),
-        (
-            u64::MAX,
-            name(Some("tenant"), "m"),
-            &long_key,
-            0xcceb_ee7b_fdf4_f0ae,
-            0x137c_2408_e3da_622e,
-            "becad",
-        ),
-    ] {
-        assert_eq!(hash_key(seed, &name, key), key_hash);
-        assert_eq!(mix(key_hash, id_hash), combined);
-        let mut target = weighted(&[1_000.0, 2_000.0, 4_000.0, 500.0, 1_000.0]);
-        for (cluster, letter) in target.clusters.iter_mut().zip('a'..) {
-            cluster.cluster_id = format!("cluster-{letter}").into();
-            cluster.id_hash = Cluster::hash_id(&cluster.cluster_id);
-        }
-        target.name = Arc::new(name);
-        if seed != 0 {
-            continue;
-        }
-        let mut walked = String::new();
-        for rank in 1..=5 {
-            let excluded: Vec<_> = walked.chars().map(|letter| letter as usize - 'a' as usize).collect();
-            let selected = decide_key(&target, key, &exclude(&target, excluded, []));
-            assert_eq!(selected.rank, rank);
-            walked.push(('a'..).nth(selected.cluster.0).unwrap());
-        }
-        assert_eq!(walked, ranking);
-    }
-}
-
-#[test]
-fn the_random_number_is_never_0_or_1() {
-    let lowest = ((0_u64 >> 12) as f64 + 0.5) * Draw::STEP;
-    let highest = ((u64::MAX >> 12) as f64 + 0.5) * Draw::STEP;
-    assert_eq!((lowest, highest), (2_f64.powi(-53), 1.0 - 2_f64.powi(-53)));
-    // The mixer maps 0 to 0, whatever else it does.
-    assert_eq!(Draw::new(5, 5), Draw(lowest));
-    for extreme in [Draw(lowest), Draw(highest)] {
-        let score = extreme.score(1.0);
-        assert!(score > 0.0 && score.is_finite(), "{extreme:?} scores {score}");
-    }
-}
-
-#[test]
-fn every_part_of_the_key_and_every_border_between_parts_counts() {
-    let variants = [
-        hash_key(0, &name(None, "ab"), b"cd"),
-        hash_key(1, &name(None, "ab"), b"cd"),
-        hash_key(0, &name(Some(""), "ab"), b"cd"),
-        hash_key(0, &name(None, "abc"), b"d"),
-        hash_key(0, &name(None, "a"), b"bcd"),
-        hash_key(0, &name(Some("a"), "b"), b"cd"),
-        hash_key(0, &name(Some("ab"), "c"), b"d"),
-        hash_key(0, &name(Some("ab"), ""), b"cd"),
-        hash_key(0, &name(Some("ab"), "cd"), b""),
-        hash_key(0, &name(None, "abcd"), b""),
-        hash_key(0, &name(None, "ab"), b"cd\0"),
-    ];
-    let distinct: std::collections::HashSet<_> = variants.iter().collect();
-    assert_eq!(distinct.len(), variants.len());
-}
-
-#[test]
-fn shares_of_keys_follow_weights() {
-    let weights = [1.0, 2.0, 3.0, 4.0, 10.0, 0.5];
-    let target = weighted(&weights);
-    let mut counts = [0; 6];
-    for key in keys(100_000) {
-        counts[decide_key(&target, &key, &Exclusions::default()).cluster.0] += 1;
-    }
-    let statistic = chi_squared(&counts, &weights);
-    // The 99.9 % quantile at 5 degrees of freedom.
-    assert!(statistic < 20.5, "{statistic}: {counts:?}");
-}
-
-#[test]
-fn the_keys_of_an_excluded_cluster_spread_over_the_others_by_weight() {
-    let weights = [1.0, 2.0, 3.0, 4.0];
-    let target = weighted(&weights);
-    let exclusions = exclude(&target, [3], []);
-    let mut counts = [0; 3];
-    for key in keys(100_000) {
-        let selected = decide_key(&target, &key, &exclusions);
-        if selected.rank == 2 {
-            counts[selected.cluster.0] += 1;
-        }
-    }
-    let statistic = chi_squared(&counts, &weights[..3]);
-    // The 99.9 % quantile at 2 degrees of freedom.
-    assert!(statistic < 13.9, "{statistic}: {counts:?}");
 }
 
 #[test]

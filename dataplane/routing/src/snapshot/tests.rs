@@ -60,3 +60,18 @@ fn what_decisions_rely_on_is_checked() {
         assert!(!target.is_well_formed(), "break {position}");
     }
 }
+
+#[test]
+fn a_ranking_table_must_be_of_these_clusters() {
+    let target = named(None, "a", 3);
+    let table = |clusters: &[Cluster]| {
+        let seed = crate::Seed::default();
+        Some(Arc::new(RankingTable::build(&target.name, &seed, RendezvousWeight::default(), clusters)))
+    };
+    let good = Target { ranking: table(&target.clusters), ..named(None, "a", 3) };
+    assert!(good.is_well_formed());
+    let other_clusters = Target { ranking: table(&target.clusters[..2]), ..named(None, "a", 3) };
+    assert!(!other_clusters.is_well_formed());
+    let other_target = Target { ranking: table(&target.clusters), ..named(None, "b", 3) };
+    assert!(!other_target.is_well_formed());
+}

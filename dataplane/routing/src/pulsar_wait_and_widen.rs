@@ -1,0 +1,193 @@
+//! pulsar-wait-and-widen: the first ranks of a key's ranking, then bands of further ones that open with
+//! waiting, each selected from by buckets of times to first token that open with waiting too.
+//!
+//! A key keeps its primary as long as that is taken at once or within the affinity wait. Beyond it a request
+//! goes only where `fallback_max_queued` lets it, by default where an engine slot is free: what overflows never
+//! queues before the keys at home there, so overload cannot spread by making every cache cold.
+
+use crate::{
+    ClusterIndex, DecisionState, EffectiveStats, PrimaryAdmission, PulsarWaitAndWidenParameters,
+    RoutingRequest, Target, UnavailableReason, Widening,
+    bands::{Bands, OpenRanks},
+    decide::{Choice, NoChoice},
+    eligible::Eligible,
+    moment::Moment,
+    ranking::{Ranking, memo::RankingMemo},
+    selection::{CandidateSet, Picked, Selection},
+    trace::Trace,
+};
+
+/// What the steps of one decision have in common.
+struct Walk<'a> {
+    target: &'a Target,
+    eligible: &'a Eligible,
+    parameters: &'a PulsarWaitAndWidenParameters,
+    request: &'a RoutingRequest<'a>,
+    selection: Selection<'a>,
+}
+
+/// A cluster's place in the ranking of a key.
+#[derive(Clone, Copy)]
+struct Place {
+    rank: u32,
+    /// Whether a better-ranked cluster, not excluded, is short of free KV tokens.
+    after_kv_skip: bool,
+}
+
+/// Chooses among the eligible clusters, of which there is at least one.
+pub(crate) fn choose(
+    target: &Target,
+    eligible: &Eligible,
+    parameters: &PulsarWaitAndWidenParameters,
+    request: &RoutingRequest<'_>,
+    state: &mut DecisionState,
+    trace: &mut impl Trace,
+) -> Result<Choice, NoChoice> {
+    let selection = Selection::new(&target.clusters, &parameters.widening, request);
+    let walk = Walk { target, eligible, parameters, request, selection };
+    match request.affinity_key {
+        None => walk.choose_unkeyed(state, trace),
+        Some(key) => {
+            let widening = &parameters.widening;
+            walk.choose_keyed(&Ranking::new(target, &widening.seed, parameters.weight, key), state, trace)
+        }
+    }
+}
+
+// === impl Walk ===
+
+impl Walk<'_> {
+    /// Without a key there is no ranking, and no cluster that a prefix is cached in.
+    fn choose_unkeyed(&self, state: &mut DecisionState, trace: &mut impl Trace) -> Result<Choice, NoChoice> {
+        let DecisionState { rng, selection: scratch, .. } = state;
+        let set = CandidateSet::open(self.parameters.fallback_max_queued, Moment::ZERO);
+        match self.selection.select(&set, self.eligible.indices(), scratch, rng, trace) {
+            Ok(picked) => Ok(Choice::selected(picked, 1, false)),
+            Err(none) => Err(none.wait(None, None)),
+        }
+    }
+
+    fn choose_keyed(
+        &self,
+        ranking: &Ranking<'_>,
+        state: &mut DecisionState,
+        trace: &mut impl Trace,
+    ) -> Result<Choice, NoChoice> {
+        let DecisionState { rng, selection: scratch, rankings, .. } = state;
+        let widening = &self.parameters.widening;
+        let group = ranking.first(self.parameters.affinity_group_ranks(), rankings);
+        let Some(primary) = group.first() else {
+            return Err(NoChoice::Unavailable(UnavailableReason::NoEligibleCandidate));
+        };
+        if let Some(choice) = self.primary_at_once(*primary) {
+            return Ok(choice);
+        }
+        let members = group.iter().filter(|cluster| self.is_candidate(**cluster)).map(|cluster| cluster.0);
+        let set = CandidateSet::group(widening);
+        let none = match self.selection.select(&set, members, scratch, rng, trace) {
+            Ok(picked) => return Ok(self.place_in(group, picked.cluster).choice(picked, false)),
+            Err(none) => none,
+        };
+        if !self.eligible.indices().any(|index| self.is_ranked(index)) {
+            return Err(NoChoice::Unavailable(UnavailableReason::AllExcluded));
+        }
+        let since = widening.affinity_wait.into();
+        if self.selection.elapsed < since {
+            return Err(none.hold(since));
+        }
+        let group_unlock = none.next_unlock;
+
+        let set = CandidateSet::open(self.parameters.fallback_max_queued, since);
+        let bands = Bands::new(self.parameters);
+        let picked = if let Some(OpenRanks { count, next }) =
+            bands.open(self.selection.elapsed, || self.ranks())
+        {
+            let ranks = ranking.first(count, rankings).iter();
+            let members = ranks.filter(|cluster| self.is_candidate(**cluster)).map(|cluster| cluster.0);
+            let picked = self.selection.select(&set, members, scratch, rng, trace);
+            picked.map_err(|none| none.wait(group_unlock, Some(next)))?
+        } else {
+            let is_member = |index: &usize| self.is_ranked(*index) && self.is_feasible(ClusterIndex(*index));
+            let members = self.eligible.indices().filter(is_member);
+            let picked = self.selection.select(&set, members, scratch, rng, trace);
+            picked.map_err(|none| none.wait(group_unlock, None))?
+        };
+        Ok(self.place(ranking, picked.cluster, rankings).choice(picked, true))
+    }
+
+    /// The primary, when it is taken at once.
+    ///
+    /// With a bound on queue delays it is not: then it has to pass that bound as part of the group, whatever
+    /// `primary_admission` says.
+    fn primary_at_once(&self, primary: ClusterIndex) -> Option<Choice> {
+        let Widening { queue_slo, max_queued, unknown_concurrency, .. } = &self.parameters.widening;
+        if queue_slo.is_some() || !self.is_candidate(primary) {
+            return None;
+        }
+        let choice =
+            Choice { cluster: primary, rank: 1, is_fallback: false, after_kv_skip: false, load: None };
+        match self.parameters.primary_admission {
+            PrimaryAdmission::Eligible => Some(choice),
+            PrimaryAdmission::Capacity => {
+                let cluster = &self.target.clusters[primary.0];
+                let load = cluster.load.read();
+                EffectiveStats::with_load(&cluster.stats, load)
+                    .has_capacity(*max_queued, *unknown_concurrency)
+                    .then_some(Choice { load: Some(load), ..choice })
+            }
+        }
+    }
+
+    /// Where in the whole ranking a cluster stands that has a rank.
+    fn place(&self, ranking: &Ranking<'_>, cluster: ClusterIndex, rankings: &mut RankingMemo) -> Place {
+        let first = ranking.first(Ranking::FIRST, rankings);
+        if first.contains(&cluster) {
+            return self.place_in(first, cluster);
+        }
+        let rank = ranking.rank_of(cluster).unwrap_or_default();
+        let after_kv_skip = self.parameters.consider_kv_free_tokens
+            && self.is_any_short_of_kv(ranking.first(rank.saturating_sub(1) as usize, rankings));
+        Place { rank, after_kv_skip }
+    }
+
+    /// Where a cluster stands that is among the first ranks.
+    fn place_in(&self, first: &[ClusterIndex], cluster: ClusterIndex) -> Place {
+        let ahead = first.iter().take_while(|other| **other != cluster).count();
+        Place { rank: ahead as u32 + 1, after_kv_skip: self.is_any_short_of_kv(&first[..ahead]) }
+    }
+
+    fn is_any_short_of_kv(&self, ranks: &[ClusterIndex]) -> bool {
+        ranks.iter().any(|cluster| self.eligible.has(*cluster) && !self.is_feasible(*cluster))
+    }
+
+    /// Whether a cluster of the ranking can be selected at all.
+    fn is_candidate(&self, cluster: ClusterIndex) -> bool {
+        self.eligible.has(cluster) && self.is_feasible(cluster)
+    }
+
+    fn is_feasible(&self, cluster: ClusterIndex) -> bool {
+        !self.parameters.consider_kv_free_tokens
+            || self.target.clusters[cluster.0].stats.has_kv_for(self.request.input_tokens)
+    }
+
+    fn is_ranked(&self, index: usize) -> bool {
+        self.target.clusters[index].rendezvous.get(self.parameters.weight).is_some()
+    }
+
+    /// How many clusters have a rank.
+    fn ranks(&self) -> usize {
+        (0..self.target.clusters.len()).filter(|index| self.is_ranked(*index)).count()
+    }
+}
+
+// === impl Place ===
+
+impl Place {
+    fn choice(self, picked: Picked, is_fallback: bool) -> Choice {
+        let after_kv_skip = self.after_kv_skip;
+        Choice { after_kv_skip, ..Choice::selected(picked, self.rank, is_fallback) }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,215 @@
+//! The ranking of a target's clusters that an affinity key stands for.
+//!
+//! A key falls into one of 65 536 slots, and every slot ranks all clusters, each by a score that depends on
+//! nothing but the slot, the cluster's id and its weight. So slots fall to clusters in proportion to their
+//! weights, and one that leaves or changes moves only the slots that it must (Thaler and Ravishankar, 1998;
+//! with weights: Schindelhauer and Schomaker, 2005). Load never enters: where a key goes is decided by where
+//! its prefix is cached.
+//!
+//! As slots are few, their first ranks fit into a table that is made ahead ([`RankingTable`]). It is a cache
+//! of the function here and nothing more: without one, or for another seed or weight than the table's, a
+//! decision ranks directly, remembers the first ranks ([`memo`]), and finds the same. Only clusters with a
+//! weight are ranked.
+
+pub(crate) mod memo;
+mod row;
+mod score;
+mod table;
+
+use xxhash_rust::xxh3::xxh3_64;
+
+pub(crate) use self::score::Base;
+pub use self::table::RankingTable;
+use self::{
+    memo::RankingMemo,
+    row::{Candidate, Row, is_ahead},
+    score::{Draw, SlotHash},
+};
+use crate::{ClusterIndex, RendezvousWeight, Seed, Target, eligible::Eligible};
+
+/// The part of all affinity keys that a key falls into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Slot(u16);
+
+/// The ranking of one slot of a target.
+#[derive(Clone, Copy, Debug)]
+pub struct Ranking<'a> {
+    target: &'a Target,
+    seed: &'a Seed,
+    weight: RendezvousWeight,
+    slot: Slot,
+}
+
+/// The best-ranked of some clusters.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Walked {
+    pub(crate) cluster: ClusterIndex,
+    /// Position in the full ranking, from 1.
+    pub(crate) rank: u32,
+    /// Whether a better-ranked cluster was eligible, but not feasible.
+    pub(crate) after_infeasible: bool,
+}
+
+// === impl Slot ===
+
+impl Slot {
+    /// Bits of a key's hash that tell its slot.
+    pub const BITS: u32 = 16;
+    /// How many there are: with 20 equal clusters, some 3 277 for each, give or take 56.
+    pub const COUNT: usize = 1 << Self::BITS;
+
+    /// The slot of an affinity key.
+    pub fn of(affinity_key: &[u8]) -> Self {
+        Self((xxh3_64(affinity_key) >> (u64::BITS - Self::BITS)) as u16)
+    }
+
+    /// Its number, below [`Slot::COUNT`].
+    pub fn number(self) -> u32 {
+        self.0.into()
+    }
+}
+
+// === impl Ranking ===
+
+impl<'a> Ranking<'a> {
+    /// The ranking of `affinity_key`.
+    pub fn new(target: &'a Target, seed: &'a Seed, weight: RendezvousWeight, affinity_key: &[u8]) -> Self {
+        Self { target, seed, weight, slot: Slot::of(affinity_key) }
+    }
+
+    /// The slot that is ranked.
+    pub fn slot(&self) -> Slot {
+        self.slot
+    }
+
+    /// All ranked clusters in order. Allocates: for answers, not for decisions.
+    pub fn to_vec(&self) -> Vec<ClusterIndex> {
+        let mut memo = RankingMemo::default();
+        self.first(self.target.clusters.len(), &mut memo).to_vec()
+    }
+
+    /// The clusters of the first `count` ranks in order, fewer where fewer have a weight.
+    ///
+    /// Up to [`Ranking::FIRST`] they come from the table or the memo in a few nanoseconds; more take a score
+    /// of every cluster and a sort of those asked for. Allocates only the first time for a target of this
+    /// size.
+    pub(crate) fn first<'m>(&self, count: usize, memo: &'m mut RankingMemo) -> &'m [ClusterIndex] {
+        let len = self.target.clusters.len();
+        if count.min(len) <= Self::FIRST {
+            let row = self.row(memo);
+            let ranks = &mut memo.scratch.ranks;
+            ranks.clear();
+            ranks.extend(row.clusters().take(count));
+            return ranks;
+        }
+        let scratch = &mut memo.scratch;
+        scratch.clear(len);
+        let hash = self.hash();
+        scratch.scored.extend(
+            self.candidates()
+                .enumerate()
+                .filter(|(_, candidate)| candidate.weight > 0.0)
+                .map(|(index, candidate)| (candidate.score(hash), index)),
+        );
+        let by_rank = |a: &(f64, usize), b: &(f64, usize)| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1));
+        if count < scratch.scored.len() {
+            scratch.scored.select_nth_unstable_by(count, by_rank);
+            scratch.scored.truncate(count);
+        }
+        scratch.scored.sort_unstable_by(by_rank);
+        scratch.ranks.extend(scratch.scored.iter().map(|(_, index)| ClusterIndex(*index)));
+        &scratch.ranks
+    }
+
+    /// The position of a cluster in the full ranking, from 1; `None` when it has no weight. One pass over
+    /// the clusters.
+    pub(crate) fn rank_of(&self, cluster: ClusterIndex) -> Option<u32> {
+        let hash = self.hash();
+        let score = self.score_from(f64::NEG_INFINITY, hash, cluster.0)?;
+        let ahead = (0..self.ranked_end()).filter(|index| self.is_ahead(hash, *index, (score, cluster.0)));
+        Some(1 + ahead.count() as u32)
+    }
+
+    /// The best-ranked cluster that is eligible and feasible.
+    pub(crate) fn walk(
+        &self,
+        eligible: &Eligible,
+        is_feasible: impl Fn(ClusterIndex) -> bool,
+        memo: &mut RankingMemo,
+    ) -> Option<Walked> {
+        let row = self.row(memo);
+        let mut after_infeasible = false;
+        for (cluster, rank) in row.clusters().zip(1..) {
+            if eligible.has(cluster) {
+                if is_feasible(cluster) {
+                    return Some(Walked { cluster, rank, after_infeasible });
+                }
+                after_infeasible = true;
+            }
+        }
+        if row.is_full() { self.walk_all(eligible, is_feasible) } else { None }
+    }
+
+    /// The same from nothing but scores, in two passes over the clusters whatever stands in the way.
+    fn walk_all(&self, eligible: &Eligible, is_feasible: impl Fn(ClusterIndex) -> bool) -> Option<Walked> {
+        let hash = self.hash();
+        let (mut first, mut first_score) = (None, f64::NEG_INFINITY);
+        for index in eligible.indices().take_while(|index| *index < self.ranked_end()) {
+            // Clusters come in the order of their ids, so that the first of equals stays ahead.
+            if let Some(score) =
+                self.score_from(first_score, hash, index).filter(|score| *score > first_score)
+                && is_feasible(ClusterIndex(index))
+            {
+                (first, first_score) = (Some(index), score);
+            }
+        }
+        let first = first?;
+        let rank = self.rank_of(ClusterIndex(first))?;
+        // Whatever is ahead of it is excluded or infeasible.
+        let excluded = eligible.excluded().filter(|index| self.is_ahead(hash, *index, (first_score, first)));
+        let after_infeasible = (excluded.count() as u32) < rank - 1;
+        Some(Walked { cluster: ClusterIndex(first), rank, after_infeasible })
+    }
+
+    fn is_ahead(&self, hash: SlotHash, index: usize, other: (f64, usize)) -> bool {
+        self.score_from(other.0, hash, index).is_some_and(|score| is_ahead((score, index), other))
+    }
+
+    /// The score of a cluster, unless it has no weight, or scores below `floor`.
+    fn score_from(&self, floor: f64, hash: SlotHash, index: usize) -> Option<f64> {
+        let cluster = &self.target.clusters[index];
+        let weight = cluster.rendezvous.get(self.weight)?;
+        let draw = Draw::new(hash, cluster.id_hash);
+        (index < Row::POSITIONS_MAX && draw.may_reach(floor, weight)).then(|| draw.score(weight))
+    }
+
+    fn row(&self, memo: &mut RankingMemo) -> Row {
+        match &self.target.ranking {
+            Some(table) if table.is_for(self.seed, self.weight) => table.row(self.slot),
+            _ => memo.row(self.target.ranking_revision, self.seed, self.weight, self.slot, || {
+                Row::rank(self.hash(), self.candidates())
+            }),
+        }
+    }
+
+    fn candidates(&self) -> impl Iterator<Item = Candidate> {
+        let clusters = &self.target.clusters[..self.ranked_end()];
+        clusters.iter().map(|cluster| Candidate::of(cluster, self.weight))
+    }
+
+    fn ranked_end(&self) -> usize {
+        self.target.clusters.len().min(Row::POSITIONS_MAX)
+    }
+
+    fn hash(&self) -> SlotHash {
+        Base::new(self.seed, &self.target.name).slot(self.slot)
+    }
+}
+
+impl Ranking<'_> {
+    /// Ranks that cost next to nothing.
+    pub const FIRST: usize = Row::LEN;
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,265 @@
+//! The selection that both widening algorithms make from a set of candidates: of those whose bucket is open,
+//! that have capacity and no longer queue than is allowed, a few are sampled and the comparator picks.
+
+use std::time::Duration;
+
+use crate::{
+    Cluster, ClusterIndex, EffectiveStats, QueueSlo, RoutingRequest, Seconds, UnavailableReason, Wait,
+    WaitReason, Widening,
+    buckets::Buckets,
+    comparator::Best,
+    decide::NoChoice,
+    load::LoadReading,
+    moment::{BucketTtft, Moment},
+    sample::DistinctSample,
+    trace::Trace,
+};
+
+/// Which of its sets an algorithm selects from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SetKind {
+    /// The affinity group of the key.
+    Group,
+    /// What is open beyond it, the group included.
+    Open,
+}
+
+/// A set of candidates, as far as what applies to them differs from set to set.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CandidateSet {
+    pub(crate) kind: SetKind,
+    /// Multiplies the request's own prefill.
+    pub(crate) prefill_scale: f64,
+    /// Requests beyond the slots of a cluster that may queue there.
+    pub(crate) max_queued: u64,
+    /// When its buckets began to open.
+    pub(crate) since: Moment,
+}
+
+/// What applies to all candidates of a decision.
+#[derive(Debug)]
+pub(crate) struct Selection<'a> {
+    clusters: &'a [Cluster],
+    widening: &'a Widening,
+    request: &'a RoutingRequest<'a>,
+    pub(crate) elapsed: Moment,
+    pub(crate) queue_delay_allowed: Option<Seconds>,
+}
+
+/// A cluster of the set, as it was when the decision looked at it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Candidate {
+    pub(crate) cluster: u32,
+    /// Whether it has capacity and its queue delay is allowed.
+    pub(crate) is_admitting: bool,
+    /// What its bucket is found by.
+    pub(crate) bucket_ttft: BucketTtft,
+    pub(crate) load: LoadReading,
+}
+
+/// Who was selected, and what its load was then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Picked {
+    pub(crate) cluster: ClusterIndex,
+    pub(crate) load: LoadReading,
+}
+
+/// Nobody was selected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NonePicked {
+    /// When the next bucket of the set opens.
+    pub(crate) next_unlock: Option<Moment>,
+}
+
+/// Room to select in. It keeps its capacity from decision to decision.
+#[derive(Debug, Default)]
+pub(crate) struct SelectionScratch {
+    candidates: Vec<Candidate>,
+    /// Positions in `candidates` of those that can be sampled.
+    open: Vec<u32>,
+    sorted: Vec<BucketTtft>,
+}
+
+/// The range of bucket times of some candidates.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TimeRange {
+    pub(crate) fastest: BucketTtft,
+    pub(crate) slowest: BucketTtft,
+}
+
+// === impl Selection ===
+
+impl<'a> Selection<'a> {
+    pub(crate) fn new(
+        clusters: &'a [Cluster],
+        widening: &'a Widening,
+        request: &'a RoutingRequest<'a>,
+    ) -> Self {
+        let queue_delay_allowed = widening.queue_slo.map(|slo| slo.allowed(request));
+        Self { clusters, widening, request, elapsed: request.elapsed.into(), queue_delay_allowed }
+    }
+
+    /// Selects one of `members`.
+    pub(crate) fn select(
+        &self,
+        set: &CandidateSet,
+        members: impl Iterator<Item = usize>,
+        scratch: &mut SelectionScratch,
+        rng: &mut fastrand::Rng,
+        trace: &mut impl Trace,
+    ) -> Result<Picked, NonePicked> {
+        let range = self.measure(set, members, &mut scratch.candidates);
+        let candidates = &scratch.candidates[..];
+        if candidates.is_empty() {
+            trace.considers(set, candidates);
+            return Err(NonePicked { next_unlock: None });
+        }
+        let buckets = self.buckets(set, range);
+        let times = candidates.iter().map(|candidate| candidate.bucket_ttft);
+        let through = buckets.opened(self.elapsed, range.slowest, times.clone(), &mut scratch.sorted);
+        trace.considers(set, candidates);
+        // Written and then kept or not: whether one is kept is as good as random, and a branch on that costs
+        // more than all else here.
+        scratch.open.resize(candidates.len(), 0);
+        let mut open = 0;
+        for (position, candidate) in candidates.iter().enumerate() {
+            scratch.open[open] = position as u32;
+            let is_unlocked = candidate.bucket_ttft <= through;
+            open += usize::from(candidate.is_admitting) & usize::from(is_unlocked);
+        }
+        let mut best = Best::new();
+        let mut sample = DistinctSample::new(open as u32, self.widening.sample_count);
+        while let Some(drawn) = sample.next(rng) {
+            let candidate = &candidates[scratch.open[drawn as usize] as usize];
+            let cost = self.cost(set, candidate);
+            trace.samples(set.kind, candidate.cluster(), cost);
+            best.offer(Picked { cluster: candidate.cluster(), load: candidate.load }, cost, rng);
+        }
+        best.winner().ok_or_else(|| NonePicked { next_unlock: buckets.next_unlock(through, times) })
+    }
+
+    /// Looks at every member once.
+    pub(crate) fn measure(
+        &self,
+        set: &CandidateSet,
+        members: impl Iterator<Item = usize>,
+        candidates: &mut Vec<Candidate>,
+    ) -> TimeRange {
+        let mut range = TimeRange { fastest: BucketTtft::INFINITE, slowest: BucketTtft::ZERO };
+        candidates.clear();
+        for index in members {
+            let cluster = &self.clusters[index];
+            let load = cluster.load.read();
+            let stats = EffectiveStats::with_load(&cluster.stats, load);
+            let bucket_ttft = self.bucket_ttft(set, &stats);
+            range.fastest = range.fastest.min(bucket_ttft);
+            range.slowest = range.slowest.max(bucket_ttft);
+            let is_admitting = self.has_capacity(set, &stats) && self.allows_queue_delay(&stats);
+            candidates.push(Candidate { cluster: index as u32, is_admitting, bucket_ttft, load });
+        }
+        range
+    }
+
+    pub(crate) fn buckets(&self, set: &CandidateSet, range: TimeRange) -> Buckets {
+        Buckets::new(self.widening, range.fastest, set.since)
+    }
+
+    /// Time to first token, less what bucket formation ignores.
+    fn bucket_ttft(&self, set: &CandidateSet, stats: &EffectiveStats<'_>) -> BucketTtft {
+        let queue_delay = if self.widening.ignore_queue_time {
+            Seconds::ZERO
+        } else {
+            stats.queue_delay(self.request.priority)
+        };
+        let prefill =
+            if self.widening.ignore_input_processing_time { Seconds::ZERO } else { self.prefill(set, stats) };
+        BucketTtft::new(stats.reported.rtt, queue_delay + prefill)
+    }
+
+    pub(crate) fn prefill(&self, set: &CandidateSet, stats: &EffectiveStats<'_>) -> Seconds {
+        stats.prefill(self.request.input_tokens, set.prefill_scale)
+    }
+
+    pub(crate) fn has_capacity(&self, set: &CandidateSet, stats: &EffectiveStats<'_>) -> bool {
+        stats.has_capacity(set.max_queued, self.widening.unknown_concurrency)
+    }
+
+    pub(crate) fn allows_queue_delay(&self, stats: &EffectiveStats<'_>) -> bool {
+        let delay = || stats.queue_delay(self.request.priority);
+        self.queue_delay_allowed.is_none_or(|allowed| delay() <= allowed)
+    }
+
+    fn cost(&self, set: &CandidateSet, candidate: &Candidate) -> f64 {
+        let reported = &self.clusters[candidate.cluster as usize].stats;
+        let stats = EffectiveStats::with_load(reported, candidate.load);
+        self.widening.comparator.cost(&stats, self.request, set.prefill_scale)
+    }
+}
+
+// === impl CandidateSet ===
+
+impl CandidateSet {
+    /// An affinity group: its prefixes are cached, and its buckets open from the arrival on.
+    pub(crate) fn group(widening: &Widening) -> Self {
+        Self {
+            kind: SetKind::Group,
+            prefill_scale: widening.affinity_input_tokens_scale,
+            max_queued: widening.max_queued,
+            since: Moment::ZERO,
+        }
+    }
+
+    /// What is open at full prefill from `since` on.
+    pub(crate) fn open(max_queued: u64, since: Moment) -> Self {
+        Self { kind: SetKind::Open, prefill_scale: 1.0, max_queued, since }
+    }
+}
+
+// === impl NonePicked ===
+
+impl NonePicked {
+    /// What a request does whose affinity group, held for it until `until`, has no place.
+    pub(crate) fn hold(self, until: Moment) -> NoChoice {
+        let until = self.next_unlock.map_or(until, |unlock| unlock.min(until));
+        NoChoice::Wait(Wait { until: until.to_duration(), reason: WaitReason::Affinity })
+    }
+
+    /// What it does when neither set has a place: it waits for the next bucket of either, or for the next
+    /// band of ranks.
+    pub(crate) fn wait(self, group_unlock: Option<Moment>, next_band: Option<Moment>) -> NoChoice {
+        let bucket = match (self.next_unlock, group_unlock) {
+            (Some(open), Some(group)) => Some(open.min(group)),
+            (open, group) => open.or(group),
+        };
+        let (until, reason) = match (next_band, bucket) {
+            (None, None) => return NoChoice::Unavailable(UnavailableReason::NoCapacity),
+            (Some(band), Some(bucket)) if bucket < band => (bucket, WaitReason::Bucket),
+            (Some(band), _) => (band, WaitReason::Band),
+            (None, Some(bucket)) => (bucket, WaitReason::Bucket),
+        };
+        NoChoice::Wait(Wait { until: until.to_duration(), reason })
+    }
+}
+
+// === impl Candidate ===
+
+impl Candidate {
+    pub(crate) fn cluster(&self) -> ClusterIndex {
+        ClusterIndex(self.cluster as usize)
+    }
+}
+
+// === impl QueueSlo ===
+
+impl QueueSlo {
+    /// The delay that is allowed to a request now: it grows from the floor at arrival to the ceiling at the
+    /// request's SLO. Without a positive SLO it is the ceiling.
+    pub(crate) fn allowed(self, request: &RoutingRequest<'_>) -> Seconds {
+        let (floor, ceil) = (self.floor().as_secs_f64(), self.ceil().as_secs_f64());
+        let slo = request.slo.map(Duration::from).unwrap_or_default();
+        if request.elapsed >= slo {
+            return Seconds(ceil);
+        }
+        Seconds(floor + (ceil - floor) * (request.elapsed.as_secs_f64() / slo.as_secs_f64()))
+    }
+}

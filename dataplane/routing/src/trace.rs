@@ -1,0 +1,33 @@
+//! What a decision tells of itself while it is made.
+//!
+//! The live decision is the same code with [`NoTrace`], every call to which compiles to nothing.
+
+use crate::{
+    ClusterIndex,
+    selection::{Candidate, CandidateSet, SetKind},
+};
+
+/// Hears of the steps of a decision.
+pub(crate) trait Trace {
+    /// Whether the decision moves the turns of round robin on. One that only explains leaves them alone.
+    const TAKES_TURNS: bool;
+
+    /// A set is about to be selected from.
+    fn considers(&mut self, set: &CandidateSet, candidates: &[Candidate]);
+
+    /// A candidate was sampled.
+    fn samples(&mut self, set: SetKind, cluster: ClusterIndex, cost: f64);
+}
+
+/// Hears nothing.
+pub(crate) struct NoTrace;
+
+// === impl NoTrace ===
+
+impl Trace for NoTrace {
+    const TAKES_TURNS: bool = true;
+
+    fn considers(&mut self, _: &CandidateSet, _: &[Candidate]) {}
+
+    fn samples(&mut self, _: SetKind, _: ClusterIndex, _: f64) {}
+}
