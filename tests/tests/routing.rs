@@ -422,11 +422,12 @@ fn a_method_that_cannot_be_selected_is_400_with_its_reason() {
         assert!(message.contains(words), "{expression}: {message}");
     }
     assert_eq!(engine.request_count(), 0);
-    send("random").expect_ok();
-    send("power-of-n;sample_count=3").expect_ok();
+    let _ = send("random").expect_ok();
+    let _ = send("power-of-n;sample_count=3").expect_ok();
 
     let strangers = Gateway::builder().set("headers.trusted", false).backend("e1", &engine.url()).start();
-    strangers.client().send(&Request::chat("mock").header("x-routing-method", "best")).expect_ok();
+    let request = Request::chat("mock").header("x-routing-method", "best");
+    let _ = strangers.client().send(&request).expect_ok();
 }
 
 #[test]
@@ -453,7 +454,8 @@ fn a_routing_document_is_replaced_while_requests_are_served() {
     assert_eq!(served(6).len(), 1);
     assert_eq!(put(&json!({ "default": "best" })).status, 422);
     assert_eq!(served(6).len(), 1);
-    gateway.admin().send(&Request::new("POST", "/api/v1/config/routing/rollback")).expect_ok();
+    let rollback = Request::new("POST", "/api/v1/config/routing/rollback");
+    let _ = gateway.admin().send(&rollback).expect_ok();
     assert_eq!(served(3).len(), 3);
     gateway.wait_until_idle();
 }
@@ -509,7 +511,7 @@ fn every_documented_routing_document_serves() {
             gateway.register_with(&id, &body);
             let request =
                 Request::chat(&model).header("x-cache-affinity-key", "s-1").header("x-input-tokens", 10);
-            gateway.client().send(&request).expect_ok();
+            let _ = gateway.client().send(&request).expect_ok();
         }
     }
 }
