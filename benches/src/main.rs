@@ -1,8 +1,10 @@
 //! `stargate-bench`: the engines and clients that Stargate is tested and measured with.
 //!
 //! `mock-engine` stands in for a real inference engine, `load` drives any HTTP endpoint and accounts for
-//! what it costs, `compare` runs both around several proxies in alternating rounds.
+//! what it costs, `compare` runs both around several proxies in alternating rounds, `scenario` around one
+//! gateway whose routing is at stake.
 
+mod child;
 mod compare;
 mod http;
 mod load;
@@ -11,6 +13,8 @@ mod net;
 mod procfs;
 mod relay;
 mod run_pinned;
+mod scenario;
+mod temp_folder;
 
 use std::process::ExitCode;
 
@@ -35,6 +39,8 @@ enum Command {
     Load(Box<load::Args>),
     /// Compares the gateway with a direct connection, a bare relay and `HAProxy`, in alternating rounds.
     Compare(Box<compare::Args>),
+    /// Drives a gateway and mock engines of its own through one story of routing, live.
+    Scenario(scenario::Args),
     /// Passes bytes between clients and upstreams: the least that any proxy must cost.
     Relay(relay::Args),
     /// Runs a command on one CPU; it dies with whoever started it.
@@ -47,6 +53,7 @@ fn main() -> ExitCode {
         Command::MockEngine(args) => mock_engine::run(*args, cli.driver),
         Command::Load(args) => load::run(*args, cli.driver),
         Command::Compare(args) => compare::run(&args, cli.driver),
+        Command::Scenario(args) => scenario::run(&args, cli.driver),
         Command::Relay(args) => relay::run(args, cli.driver),
         Command::RunPinned(args) => run_pinned::run(&args),
     };

@@ -1,4 +1,4 @@
-//! `stargate-bench run-pinned`: becomes another program, on one CPU, that does not outlive whoever started it.
+//! `stargate-bench run-pinned`: becomes another program, on one CPU where one is named, that does not outlive whoever started it.
 //!
 //! What a comparison starts must be gone when it ends, however it ends; the kernel sees to that, not a signal handler.
 
@@ -16,9 +16,9 @@ use crate::net::cpu;
 /// Options of `run-pinned`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The CPU to run on.
+    /// The CPU to run on; without it, any that this process may use.
     #[arg(long)]
-    core: usize,
+    core: Option<usize>,
     /// Process id of the starter: without it as parent, nothing is run.
     #[arg(long)]
     parent: Option<u32>,
@@ -29,7 +29,9 @@ pub(crate) struct Args {
 
 /// Replaces this process by the command; returns only when that fails.
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    cpu::pin_to(args.core)?;
+    if let Some(core) = args.core {
+        cpu::pin_to(core)?;
+    }
     cpu::raise_descriptor_limit();
     set_parent_process_death_signal(Some(Signal::KILL)).context("cannot tie this process to its parent")?;
     if let Some(parent) = args.parent {

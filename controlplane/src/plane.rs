@@ -38,6 +38,9 @@ const PUBLISH_INTERVAL: Duration = Duration::from_millis(5);
 const PUBLISH_PAUSE_FACTOR: u32 = 9;
 /// Between two drains of the observations.
 const OBSERVE_INTERVAL: Duration = Duration::from_millis(100);
+/// Building ranking tables pauses for this many times what the last one took: at most half a CPU goes into
+/// them, and clusters that come together are ranked together.
+const TABLE_PAUSE_FACTOR: u32 = 1;
 /// Pause after a ranking table that could not be built; decisions rank without.
 const TABLE_RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// Longest that an answer waits for its change to be published.
@@ -427,9 +430,11 @@ impl ControlPlane {
                     model = %name.model, routing_key = name.routing_key.as_deref(), took = ?built.took(),
                     "built a ranking table"
                 );
-                lock(&self.observer).table_built(built.took());
+                let took = built.took();
+                lock(&self.observer).table_built(took);
                 lock(&self.publisher).adopt(&built);
                 self.changed.notify_one();
+                sleep(took * TABLE_PAUSE_FACTOR).await;
             }
             self.tables_wanted.notified().await;
         }

@@ -10,8 +10,10 @@ use std::{
 
 use anyhow::{Context, ensure};
 
-use super::child::Started;
-use crate::http::{client::Client, url::Url};
+use crate::{
+    child::{Started, own_path},
+    http::{client::Client, url::Url},
+};
 
 /// A contestant must answer its first request within this time.
 const FIRST_ANSWER_TIMEOUT: Duration = Duration::from_secs(15);
@@ -89,7 +91,8 @@ impl Stage<'_> {
         for _ in 0..self.upstreams {
             arguments.extend(["--listen".to_owned(), "127.0.0.1:0".to_owned()]);
         }
-        let mut process = Started::new("engines", self.load_core, &own_path()?, &arguments, self.folder)?;
+        let mut process =
+            Started::new("engines", Some(self.load_core), &own_path()?, &arguments, self.folder)?;
         let addresses = process.ready_addresses("listen")?;
         Ok(Engines { process, addresses })
     }
@@ -118,7 +121,8 @@ impl Stage<'_> {
         for upstream in upstreams {
             arguments.extend(["--upstream".to_owned(), upstream.to_string()]);
         }
-        let mut process = Started::new("relay", self.proxy_core, &own_path()?, &arguments, self.folder)?;
+        let mut process =
+            Started::new("relay", Some(self.proxy_core), &own_path()?, &arguments, self.folder)?;
         let addresses = process.ready_addresses("listen")?;
         Ok(Contestant { kind: Kind::Relay, addresses, process: Some(process) })
     }
@@ -131,7 +135,7 @@ impl Stage<'_> {
         fs::write(&file, haproxy_configuration(listen, upstreams)).context("haproxy.cfg")?;
         // -db: in the foreground, as one process.
         let arguments = ["-db".to_owned(), "-f".to_owned(), file.display().to_string()];
-        let process = Started::new("haproxy", self.proxy_core, program, &arguments, self.folder)?;
+        let process = Started::new("haproxy", Some(self.proxy_core), program, &arguments, self.folder)?;
         Ok(Contestant { kind: Kind::Haproxy, addresses: vec![listen], process: Some(process) })
     }
 
@@ -141,15 +145,11 @@ impl Stage<'_> {
         let mut arguments = vec!["serve".to_owned(), "--config".to_owned(), file.display().to_string()];
         // One core of those that it may use, and `run-pinned` leaves it exactly one, its control plane included.
         arguments.extend(["--cores".to_owned(), "1".to_owned(), "--log-level".to_owned(), "warn".to_owned()]);
-        let mut process = Started::new("gateway", self.proxy_core, program, &arguments, self.folder)?;
+        let mut process = Started::new("gateway", Some(self.proxy_core), program, &arguments, self.folder)?;
         let addresses = process.ready_addresses("dataplane")?;
         ensure!(!addresses.is_empty(), "gateway: no address");
         Ok(Contestant { kind: Kind::Gateway, addresses, process: Some(process) })
     }
-}
-
-fn own_path() -> anyhow::Result<PathBuf> {
-    std::env::current_exe().context("own path")
 }
 
 /// Waits until a request is answered with 200: listeners are up, and backends are known to be healthy.

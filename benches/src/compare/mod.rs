@@ -3,12 +3,11 @@
 //! Proxies share one CPU, engines and the generator another. Contestants alternate within every round, so that what
 //! disturbs the machine meets all of them; costs are the kernel's account of each process.
 
-mod child;
 mod contestant;
 mod rounds;
 mod summary;
 
-use std::{fs, path::PathBuf, pin::pin};
+use std::{path::PathBuf, pin::pin};
 
 use anyhow::{Context, ensure};
 use serde_json::json;
@@ -18,11 +17,14 @@ use self::{
     rounds::{Measured, Scenario, Sizes},
     summary::Summary,
 };
-use crate::net::{
-    cpu,
-    race::{First, race},
-    runtime::{self, Driver},
-    signals::Termination,
+use crate::{
+    net::{
+        cpu,
+        race::{First, race},
+        runtime::{self, Driver},
+        signals::Termination,
+    },
+    temp_folder::TempFolder,
 };
 
 /// Where distributions install `HAProxy`.
@@ -92,16 +94,6 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// A folder that goes when this value does.
-struct Folder(PathBuf);
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        // What is left of it is in the system's folder for such things.
-        let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
 /// Runs the comparison and prints it.
 pub(crate) fn run(args: &Args, driver: Driver) -> anyhow::Result<()> {
     cpu::raise_descriptor_limit();
@@ -129,15 +121,14 @@ pub(crate) fn run(args: &Args, driver: Driver) -> anyhow::Result<()> {
 }
 
 async fn compare(args: &Args) -> anyhow::Result<Vec<Summary>> {
-    let folder = Folder(std::env::temp_dir().join(format!("stargate-compare-{}", std::process::id())));
-    fs::create_dir_all(&folder.0).with_context(|| format!("cannot make {}", folder.0.display()))?;
+    let folder = TempFolder::new("compare")?;
     let haproxy =
         args.haproxy.clone().or_else(|| HAPROXY_PATHS.iter().map(PathBuf::from).find(|path| path.is_file()));
     if haproxy.is_none() {
         eprintln!("HAProxy is not installed: comparing without it");
     }
     let stage = Stage {
-        folder: &folder.0,
+        folder: folder.path(),
         proxy_core: args.proxy_core,
         load_core: args.load_core,
         upstreams: args.upstreams as usize,

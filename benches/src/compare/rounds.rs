@@ -82,7 +82,7 @@ pub(crate) async fn turn(
     engines: &Engines,
     seed: u64,
 ) -> anyhow::Result<Measured> {
-    let pid = contestant.process.as_ref().map_or(engines.process.pid(), super::child::Started::pid);
+    let pid = contestant.process.as_ref().map_or(engines.process.pid(), crate::child::Started::pid);
     let load = Load { sizes, addresses: &contestant.addresses, pid, seed };
     match scenario {
         Scenario::Json => {
@@ -171,6 +171,7 @@ impl Load<'_> {
             body_bytes: self.sizes.body_bytes,
             max_tokens,
             affinity_keys: 0,
+            shuffled: false,
             chunks_per_s: None,
             headers: Vec::new(),
         };
@@ -188,6 +189,7 @@ impl Load<'_> {
             pace,
             warmup,
             timeout: ANSWER_TIMEOUT,
+            goal: None,
             pids: vec![self.pid],
             seed: self.seed,
         })

@@ -32,6 +32,8 @@ pub(crate) struct Plan {
     pub(crate) warmup: Duration,
     /// Nothing of an answer for this long is a failure.
     pub(crate) timeout: Duration,
+    /// A first byte within this time is in time.
+    pub(crate) goal: Option<Duration>,
     /// Processes whose cost is counted.
     pub(crate) pids: Vec<u32>,
     pub(crate) seed: u64,
@@ -63,7 +65,7 @@ struct Opening {
 
 /// Carries a plan out. Call it inside the runtime.
 pub(crate) async fn measure(plan: &Plan) -> anyhow::Result<Report> {
-    let session = Rc::new(Session::new(plan.timeout));
+    let session = Rc::new(Session::new(plan.timeout, plan.goal));
     let work = pin!(async {
         match plan.pace {
             Pace::Closed(until) => closed_loop(plan, &session, until).await,

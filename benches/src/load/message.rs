@@ -17,8 +17,10 @@ pub(crate) struct MessageOptions {
     /// Size of the JSON body; a body that needs more for its fields is as short as it can be.
     pub(crate) body_bytes: usize,
     pub(crate) max_tokens: u64,
-    /// Distinct values of `x-cache-affinity-key`; 0 sends none.
+    /// Distinct values of `x-cache-affinity-key`, each with a text of its own; 0 sends none.
     pub(crate) affinity_keys: usize,
+    /// Keys come as if drawn at random, the same at every run, not in turn.
+    pub(crate) shuffled: bool,
     /// The rate at which a mock engine shall generate, whatever its own is.
     pub(crate) chunks_per_s: Option<f64>,
     /// Further headers, as `name: value`.
@@ -31,6 +33,7 @@ pub(crate) struct Target {
     pub(crate) address: SocketAddr,
     /// One message for each affinity key; not empty.
     messages: Vec<Rc<Vec<u8>>>,
+    shuffled: bool,
 }
 
 // === impl Target ===
@@ -38,13 +41,9 @@ pub(crate) struct Target {
 impl Target {
     /// Renders the messages for `url`.
     pub(crate) fn new(url: &Url, options: &MessageOptions) -> Self {
-        let body = body(options);
         let path = if url.path.is_empty() { DEFAULT_PATH } else { &url.path };
-        let mut head = format!(
-            "POST {path} HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n",
-            url.authority,
-            body.len()
-        );
+        let mut head =
+            format!("POST {path} HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\n", url.authority);
         // Writing to a string cannot fail.
         if let Some(rate) = options.chunks_per_s {
             let _ = write!(head, "x-mock-decode-tps: {rate}\r\n");
@@ -55,23 +54,29 @@ impl Target {
         let messages = (0..options.affinity_keys.max(1))
             .map(|key| {
                 let mut message = head.clone();
-                if options.affinity_keys > 0 {
+                // What differs comes first: prompts that share nothing share no prefix.
+                let opening = if options.affinity_keys > 0 {
                     let _ = write!(message, "x-cache-affinity-key: key-{key}\r\n");
-                }
-                let _ = write!(message, "\r\n{body}");
+                    format!("[key {key:06}] ")
+                } else {
+                    String::new()
+                };
+                let body = body(options, &opening);
+                let _ = write!(message, "content-length: {}\r\n\r\n{body}", body.len());
                 Rc::new(message.into_bytes())
             })
             .collect();
-        Self { address: url.address, messages }
+        Self { address: url.address, messages, shuffled: options.shuffled }
     }
 
     /// The message of the request with this number.
     pub(crate) fn message(&self, number: u64) -> Rc<Vec<u8>> {
-        self.messages[(number % self.messages.len() as u64) as usize].clone()
+        let turn = if self.shuffled { fastrand::Rng::with_seed(number).u64(..) } else { number };
+        self.messages[(turn % self.messages.len() as u64) as usize].clone()
     }
 }
 
-fn body(options: &MessageOptions) -> String {
+fn body(options: &MessageOptions, opening: &str) -> String {
     let with_content = |content: &str| {
         let mut body = json!({
             "model": options.model,
@@ -83,9 +88,9 @@ fn body(options: &MessageOptions) -> String {
         }
         body.to_string()
     };
-    let missing = options.body_bytes.saturating_sub(with_content("").len());
-    let content: String = "What does the star gate say today? ".chars().cycle().take(missing).collect();
-    with_content(&content)
+    let missing = options.body_bytes.saturating_sub(with_content(opening).len());
+    let filling = "What does the star gate say today? ".chars().cycle().take(missing);
+    with_content(&opening.chars().chain(filling).collect::<String>())
 }
 
 #[cfg(test)]
@@ -99,6 +104,7 @@ mod tests {
             body_bytes: 1024,
             max_tokens: 3,
             affinity_keys: 2,
+            shuffled: false,
             chunks_per_s: Some(50.0),
             headers: vec!["x-a: b".to_owned()],
         }
@@ -110,12 +116,27 @@ mod tests {
         let text = |number| String::from_utf8(target.message(number).to_vec()).unwrap();
         let first = text(0);
         assert!(first.starts_with("POST /v1/chat/completions HTTP/1.1\r\nhost: 127.0.0.1:1\r\n"), "{first}");
-        assert!(first.contains("\r\ncontent-length: 1024\r\nx-mock-decode-tps: 50\r\nx-a: b\r\n"), "{first}");
-        assert!(first.contains("x-cache-affinity-key: key-0\r\n\r\n{"), "{first}");
+        assert!(first.contains("\r\nx-mock-decode-tps: 50\r\nx-a: b\r\n"), "{first}");
+        assert!(first.contains("x-cache-affinity-key: key-0\r\ncontent-length: 1024\r\n\r\n{"), "{first}");
         assert!(text(1).contains("key-1") && text(2).contains("key-0"));
+        assert!(text(0).contains("[key 000000] What") && text(1).contains("[key 000001] What"));
         let body = first.split_once("\r\n\r\n").unwrap().1;
         assert_eq!(body.len(), 1024);
         let value: serde_json::Value = serde_json::from_str(body).unwrap();
         assert_eq!((value["stream"].as_bool(), value["max_tokens"].as_u64()), (Some(true), Some(3)));
+    }
+
+    #[test]
+    fn shuffled_keys_come_at_random_but_alike_at_every_run() {
+        let options = MessageOptions { affinity_keys: 4, shuffled: true, ..options() };
+        let url: Url = "http://127.0.0.1:1".parse().unwrap();
+        let (one, other) = (Target::new(&url, &options), Target::new(&url, &options));
+        let mut counts = [0; 4];
+        for number in 0..4000 {
+            let message = one.message(number);
+            assert_eq!(message, other.message(number));
+            counts[one.messages.iter().position(|known| *known == message).unwrap()] += 1;
+        }
+        assert!(counts.iter().all(|count| (900..1100).contains(count)), "{counts:?}");
     }
 }

@@ -85,7 +85,7 @@ pub(crate) struct Args {
     /// Model to ask for.
     #[arg(long, default_value = "mock")]
     model: String,
-    /// Use this many values of x-cache-affinity-key in turn; 0 sends none.
+    /// Use this many values of x-cache-affinity-key in turn, each with a text of its own; 0 sends none.
     #[arg(long, default_value_t = 0)]
     affinity_keys: usize,
     /// Output tokens to ask for.
@@ -106,6 +106,9 @@ pub(crate) struct Args {
     /// Nothing of an answer for this long is a failure.
     #[arg(long, default_value_t = 30_000, value_parser = clap::value_parser!(u64).range(1..))]
     timeout_ms: u64,
+    /// Count the answers whose first byte comes within this time.
+    #[arg(long, conflicts_with = "streams")]
+    slo_ms: Option<u64>,
     /// Seed of the open loop's arrivals.
     #[arg(long, default_value_t = 0)]
     seed: u64,
@@ -144,6 +147,7 @@ pub(crate) fn run(args: Args, driver: Driver) -> anyhow::Result<()> {
         body_bytes: args.body_bytes,
         max_tokens: args.max_tokens,
         affinity_keys: args.affinity_keys,
+        shuffled: false,
         chunks_per_s: args.chunks_per_s,
         headers: args.headers.clone(),
     };
@@ -167,6 +171,7 @@ pub(crate) fn run(args: Args, driver: Driver) -> anyhow::Result<()> {
             pace: pace(&args)?,
             warmup: Duration::from_secs_f64(args.warmup_s),
             timeout: Duration::from_millis(args.timeout_ms),
+            goal: args.slo_ms.map(Duration::from_millis),
             pids: args.pids,
             seed: args.seed,
         };

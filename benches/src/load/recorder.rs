@@ -19,7 +19,10 @@ pub(crate) struct Recorder {
     total: Histogram<u64>,
     /// Between the arrivals of SSE events of one stream.
     gap: Histogram<u64>,
+    /// A first byte within this time is in time.
+    goal: Option<Duration>,
     pub(crate) completed: u64,
+    in_time: u64,
     pub(crate) failed: u64,
     pub(crate) sse_events: u64,
     pub(crate) response_bytes: u64,
@@ -42,13 +45,15 @@ pub(crate) struct Quantiles {
 // === impl Recorder ===
 
 impl Recorder {
-    /// Nothing yet.
-    pub(crate) fn new() -> Self {
+    /// Nothing yet. A first byte within `goal` is in time.
+    pub(crate) fn new(goal: Option<Duration>) -> Self {
         Self {
+            goal,
             first_byte: histogram(),
             total: histogram(),
             gap: histogram(),
             completed: 0,
+            in_time: 0,
             failed: 0,
             sse_events: 0,
             response_bytes: 0,
@@ -59,8 +64,14 @@ impl Recorder {
     /// A request was answered, whole and well.
     pub(crate) fn completed(&mut self, first_byte: Duration, total: Duration) {
         self.completed += 1;
+        self.in_time += u64::from(self.goal.is_some_and(|goal| first_byte <= goal));
         self.first_byte.saturating_record(nanoseconds(first_byte));
         self.total.saturating_record(nanoseconds(total));
+    }
+
+    /// Of the completed requests, those in time; `None` without a goal.
+    pub(crate) fn in_time(&self) -> Option<u64> {
+        self.goal.map(|_| self.in_time)
     }
 
     /// A request failed.
@@ -131,7 +142,7 @@ mod tests {
 
     #[test]
     fn quantiles_are_within_a_thousandth() {
-        let mut recorder = Recorder::new();
+        let mut recorder = Recorder::new(None);
         for microseconds in 1..=1000 {
             recorder.completed(Duration::from_micros(microseconds), Duration::from_micros(2 * microseconds));
         }
@@ -143,7 +154,7 @@ mod tests {
 
     #[test]
     fn failures_are_told_apart() {
-        let mut recorder = Recorder::new();
+        let mut recorder = Recorder::new(None);
         for failure in [Failure::Status(503), Failure::Cut, Failure::Status(503)] {
             recorder.failed(failure);
         }
@@ -154,7 +165,7 @@ mod tests {
 
     #[test]
     fn events_that_came_together_have_no_gap() {
-        let mut recorder = Recorder::new();
+        let mut recorder = Recorder::new(None);
         recorder.events(1, None);
         recorder.events(3, Some(Duration::from_millis(20)));
         let gap = recorder.gap().unwrap();

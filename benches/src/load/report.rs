@@ -16,6 +16,9 @@ pub(crate) struct Report {
     pub(crate) elapsed_s: f64,
     pub(crate) connections: usize,
     pub(crate) completed: u64,
+    /// Of these, those whose first byte came within --slo-ms.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) in_time: Option<u64>,
     pub(crate) failed: u64,
     pub(crate) requests_per_s: f64,
     pub(crate) response_bytes: u64,
@@ -82,6 +85,7 @@ impl Report {
             elapsed_s: seconds,
             connections,
             completed: recorder.completed,
+            in_time: recorder.in_time(),
             failed: recorder.failed,
             requests_per_s: recorder.completed as f64 / seconds,
             response_bytes: recorder.response_bytes,
@@ -135,6 +139,9 @@ impl fmt::Display for Report {
             "requests      {} completed, {} failed in {:.2} s over {} connections: {:.0}/s",
             self.completed, self.failed, self.elapsed_s, self.connections, self.requests_per_s
         )?;
+        if let Some(in_time) = self.in_time {
+            writeln!(out, "in time       {in_time}: {:.0}/s", in_time as f64 / self.elapsed_s)?;
+        }
         if self.sse_chunks > 0 {
             writeln!(out, "sse chunks    {}: {:.0}/s", self.sse_chunks, self.sse_chunks_per_s)?;
         }

@@ -30,16 +30,19 @@ pub(crate) struct Session {
     budget: Cell<Option<u64>>,
     numbers: Cell<u64>,
     timeout: Duration,
+    goal: Option<Duration>,
     in_progress: RefCell<Vec<Rc<Progress>>>,
 }
 
 // === impl Session ===
 
 impl Session {
-    /// Nothing recorded yet; exchanges in which nothing comes for `timeout` fail.
-    pub(crate) fn new(timeout: Duration) -> Self {
+    /// Nothing recorded yet; exchanges in which nothing comes for `timeout` fail, and those whose first byte
+    /// comes within `goal` are in time.
+    pub(crate) fn new(timeout: Duration, goal: Option<Duration>) -> Self {
         Self {
-            recorder: RefCell::new(Recorder::new()),
+            recorder: RefCell::new(Recorder::new(goal)),
+            goal,
             recording: Cell::new(false),
             ending: Cell::new(false),
             budget: Cell::new(None),
@@ -58,7 +61,7 @@ impl Session {
 
     /// Opens the window: from here on things count, for at most `requests` further requests.
     pub(crate) fn open_window(&self, requests: Option<u64>) {
-        *self.recorder.borrow_mut() = Recorder::new();
+        *self.recorder.borrow_mut() = Recorder::new(self.goal);
         self.budget.set(requests);
         self.recording.set(true);
     }
@@ -140,7 +143,7 @@ mod tests {
 
     #[test]
     fn the_budget_bounds_what_is_started() {
-        let session = Session::new(Duration::from_secs(1));
+        let session = Session::new(Duration::from_secs(1), None);
         assert!(session.may_start());
         session.open_window(Some(2));
         assert!(session.may_start() && session.may_start() && !session.may_start());

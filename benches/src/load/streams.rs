@@ -114,7 +114,7 @@ impl Observer for Opened<'_> {
 
 /// Opens the streams and waits for their ends. Call it inside the runtime.
 pub(crate) async fn hold(plan: &StreamsPlan) -> anyhow::Result<StreamsReport> {
-    let session = Rc::new(Session::new(plan.timeout));
+    let session = Rc::new(Session::new(plan.timeout, None));
     let work = pin!(hold_watched(plan, &session));
     match race(work, pin!(session.watch())).await {
         First::Left(report) => report,

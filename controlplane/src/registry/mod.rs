@@ -6,6 +6,7 @@
 mod engine;
 mod error;
 mod registration;
+mod report_interval;
 mod request;
 mod stats;
 
@@ -21,6 +22,7 @@ use tokio::time::Instant;
 pub use engine::Engine;
 pub use error::RegistryError;
 pub use registration::{Lease, Model, Registration};
+pub use report_interval::ReportInterval;
 pub use request::{Identity, ModelRequest, ModelStatus, RegisterRequest, StatsRequest};
 pub use stats::{Labels, ModelStats, QueueTimeEstimates, Rate, Requests, TokenCount, UnixMillis};
 
@@ -148,7 +150,7 @@ impl Registry {
             // Registering counts as healthy: whoever registers has just shown that it lives.
             None => (self.insert(id, identity, Some(lease), HealthState::healthy(), looked_up), true),
         };
-        self.set_models(id, request.models);
+        self.set_models(id, request.models, now);
         self.revision += 1;
         Ok(Registered { uid, is_new })
     }
@@ -172,7 +174,7 @@ impl Registry {
         for (name, stats) in request.models {
             self.last_report += 1;
             if let Some(model) = registration.models.get_mut(&name) {
-                model.report(stats, self.last_report);
+                model.report(stats, self.last_report, now);
             }
         }
         self.revision += 1;
@@ -238,9 +240,9 @@ impl Registry {
     /// Takes what an attempt showed of a backend's prefill throughput.
     pub fn measured(&mut self, uid: BackendUid, model: &str, sample: Sample, now: Instant) {
         let Some(registration) = self.ids.get(&uid).and_then(|id| self.backends.get_mut(id)) else { return };
-        if let Some(model) = registration.models.get_mut(model)
-            && model.measured.add(sample, now)
-        {
+        let Some(model) = registration.models.get_mut(model) else { return };
+        model.report_interval.completion();
+        if model.measured.add(sample, now) {
             self.revision += 1;
         }
     }
@@ -265,6 +267,7 @@ impl Registry {
         self.set_models(
             &backend.id,
             backend.models.iter().map(|name| (name.clone(), request.clone())).collect(),
+            Instant::now(),
         );
     }
 
@@ -288,7 +291,7 @@ impl Registry {
         uid
     }
 
-    fn set_models(&mut self, id: &BackendId, requested: BTreeMap<ModelName, ModelRequest>) {
+    fn set_models(&mut self, id: &BackendId, requested: BTreeMap<ModelName, ModelRequest>, now: Instant) {
         let Some(registration) = self.backends.get_mut(id) else { return };
         registration.models.retain(|name, _| requested.contains_key(name));
         for (name, request) in requested {
@@ -296,7 +299,7 @@ impl Registry {
             model.status = request.status;
             if let Some(stats) = request.stats {
                 self.last_report += 1;
-                model.report(stats, self.last_report);
+                model.report(stats, self.last_report, now);
             }
         }
     }

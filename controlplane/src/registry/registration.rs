@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 use stargate_routing::{Backend, BackendUid};
 use tokio::time::Instant;
 
-use super::{Identity, ModelStats, ModelStatus};
+use super::{Identity, ModelStats, ModelStatus, ReportInterval};
 use crate::{
     health::{HealthState, ProbedRtt},
     learn::ThroughputEstimate,
@@ -60,6 +60,8 @@ pub struct Model {
     pub report: u64,
     /// What its traffic shows of its prefill throughput.
     pub measured: ThroughputEstimate,
+    /// How often it reports.
+    pub report_interval: ReportInterval,
 }
 
 // === impl Registration ===
@@ -142,7 +144,8 @@ impl Registration {
 
 impl Model {
     /// Replaces the stats whole, but for the sticky ones.
-    pub(super) fn report(&mut self, mut stats: ModelStats, position: u64) {
+    pub(super) fn report(&mut self, mut stats: ModelStats, position: u64, now: Instant) {
+        self.report_interval.report(now);
         stats.keep_sticky(&self.stats);
         self.stats = stats;
         self.report = position;

@@ -39,8 +39,8 @@ impl Row {
     /// Ranks a slot.
     pub(super) fn rank(slot: SlotHash, candidates: impl Iterator<Item = Candidate>) -> Self {
         let mut best = Best::new();
-        for (position, candidate) in candidates.take(Self::POSITIONS_MAX).enumerate() {
-            best.offer_next(slot, position as u16, candidate);
+        for (position, candidate) in (0..Self::POSITIONS_MAX).zip(candidates) {
+            best.offer(slot, position as u16, candidate);
         }
         best.row
     }
@@ -104,20 +104,12 @@ impl Best {
         best
     }
 
-    /// Takes a candidate that comes after all before it by position.
+    /// Takes a candidate that it does not hold.
     #[inline]
-    fn offer_next(&mut self, slot: SlotHash, position: u16, candidate: Candidate) {
-        let floor = self.scores[Row::LEN - 1];
-        let draw = Draw::new(slot, candidate.id_hash);
-        if candidate.weight > 0.0 && draw.may_reach(floor, candidate.weight) {
-            self.insert(draw.score(candidate.weight), position);
-        }
-    }
-
-    /// Takes a candidate of any position.
     pub(super) fn offer(&mut self, slot: SlotHash, position: u16, candidate: Candidate) {
-        if candidate.weight > 0.0 {
-            self.insert(candidate.score(slot), position);
+        let draw = Draw::new(slot, candidate.id_hash);
+        if candidate.weight > 0.0 && draw.may_reach(self.scores[Row::LEN - 1], candidate.weight) {
+            self.insert(draw.score(candidate.weight), position);
         }
     }
 
@@ -138,6 +130,10 @@ impl Best {
 
     pub(super) fn row(&self) -> Row {
         self.row
+    }
+
+    pub(super) fn holds(&self, position: u16) -> bool {
+        self.row.0.contains(&position)
     }
 
     /// Score and position of the last rank of a full row.

@@ -1,4 +1,4 @@
-//! A process that a comparison started: pinned, watched until it is ready, and stopped when this value goes.
+//! A process that a measurement started: watched until it is ready, and stopped when this value goes.
 
 use std::{
     fs::File,
@@ -33,28 +33,32 @@ pub(crate) struct Started {
     log: PathBuf,
 }
 
+/// This program, which is engine, generator and starter at once.
+pub(crate) fn own_path() -> anyhow::Result<PathBuf> {
+    std::env::current_exe().context("own path")
+}
+
 // === impl Started ===
 
 impl Started {
-    /// Starts `program` on `cpu`, its log in `folder`. It dies with this process, whatever ends that.
+    /// Starts `program`, on `cpu` alone where one is given, its log in `folder`. It dies with this process,
+    /// whatever ends that.
     pub(crate) fn new(
         name: &str,
-        cpu: usize,
+        cpu: Option<usize>,
         program: &Path,
         arguments: &[String],
         folder: &Path,
     ) -> anyhow::Result<Self> {
         let log = folder.join(format!("{name}.log"));
         let stderr = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
-        let mut child = Command::new(std::env::current_exe().context("own path")?)
-            .args([
-                "run-pinned",
-                "--core",
-                &cpu.to_string(),
-                "--parent",
-                &std::process::id().to_string(),
-                "--",
-            ])
+        let mut command = Command::new(own_path()?);
+        command.args(["run-pinned", "--parent", &std::process::id().to_string()]);
+        if let Some(cpu) = cpu {
+            command.args(["--core", &cpu.to_string()]);
+        }
+        let mut child = command
+            .arg("--")
             .arg(program)
             .args(arguments)
             .stdin(Stdio::null())
@@ -74,6 +78,11 @@ impl Started {
     /// Waits for its `ready key=value …` line and returns the addresses under `key`.
     pub(crate) fn ready_addresses(&mut self, key: &str) -> anyhow::Result<Vec<SocketAddr>> {
         let line = self.ready_line()?;
+        self.addresses(&line, key)
+    }
+
+    /// The addresses under `key` in its `ready` line.
+    pub(crate) fn addresses(&self, line: &str, key: &str) -> anyhow::Result<Vec<SocketAddr>> {
         let list = line
             .split_whitespace()
             .find_map(|word| word.strip_prefix(key)?.strip_prefix('='))
@@ -85,7 +94,8 @@ impl Started {
             .collect()
     }
 
-    fn ready_line(&mut self) -> anyhow::Result<String> {
+    /// Waits for its `ready key=value …` line.
+    pub(crate) fn ready_line(&mut self) -> anyhow::Result<String> {
         let deadline = Instant::now() + READY_TIMEOUT;
         let mut line = Vec::new();
         loop {
