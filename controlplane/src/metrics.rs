@@ -7,7 +7,7 @@ use std::{
 };
 
 use prometheus::{
-    Gauge, GaugeVec, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, TextEncoder,
+    Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, TextEncoder,
     core::{AtomicU64, Collector, GenericGauge, GenericGaugeVec},
 };
 use stargate_dataplane::CoreLevels;
@@ -41,6 +41,8 @@ const ROUTING_BUCKETS: [f64; 14] = [
 /// Time that a request waited, in seconds: from the first free place to the longest wait.
 const WAIT_BUCKETS: [f64; 13] =
     [0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 15.0, 60.0];
+/// Time to build a ranking table, in seconds: from an update to a first build with 1000 clusters.
+const BUILD_BUCKETS: [f64; 9] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 2.5];
 
 /// A level that is never negative.
 type Level = GenericGauge<AtomicU64>;
@@ -61,10 +63,13 @@ pub(crate) struct Metrics {
     pub(crate) expired: IntCounter,
     pub(crate) routing_changes: IntCounterVec,
     routing_version: Level,
+    pub(crate) ranking_build: Histogram,
     series_overflow: IntCounter,
     active_servers: LevelVec,
     backends: LevelVec,
     rtt: GaugeVec,
+    ranking_share_deviation: GaugeVec,
+    ranking_table_bytes: Level,
     snapshot_version: Level,
     snapshot_age: Gauge,
     core_snapshot_version: LevelVec,
@@ -185,6 +190,28 @@ impl Metrics {
                 &registry,
                 Level::with_opts(opts("routing_config_version", "Version of the routing configuration")),
             ),
+            ranking_build: register(
+                &registry,
+                Histogram::with_opts(
+                    HistogramOpts::from(opts(
+                        "ranking_build_seconds",
+                        "Time to build a ranking table or bring it up to date, off the publishing path",
+                    ))
+                    .buckets(BUILD_BUCKETS.to_vec()),
+                ),
+            ),
+            ranking_share_deviation: gauges(
+                "ranking_share_deviation_ratio",
+                "Largest deviation of a cluster's ranking slots from its fair share, relative to that share",
+                &["routing_key", "model"],
+            ),
+            ranking_table_bytes: register(
+                &registry,
+                Level::with_opts(opts(
+                    "ranking_table_bytes",
+                    "Memory of the current snapshot's ranking tables",
+                )),
+            ),
             series_overflow: counter(
                 "metric_series_overflow_total",
                 "Observations counted under the label value `other` because there are too many series",
@@ -289,12 +316,18 @@ impl Metrics {
 
     fn set_snapshot(&self, snapshot: &Snapshot) {
         self.active_servers.reset();
+        self.ranking_share_deviation.reset();
+        let mut table_bytes = 0;
         for target in snapshot.targets() {
             let active: usize = target.clusters.iter().map(|cluster| cluster.backends.len()).sum();
-            self.active_servers
-                .with_label_values(&[target.name.routing_key.as_deref().unwrap_or(""), &*target.name.model])
-                .set(active as u64);
+            let labels = [target.name.routing_key.as_deref().unwrap_or(""), &*target.name.model];
+            self.active_servers.with_label_values(&labels).set(active as u64);
+            if let Some(table) = &target.ranking {
+                self.ranking_share_deviation.with_label_values(&labels).set(table.share_deviation());
+                table_bytes += table.memory_bytes() as u64;
+            }
         }
+        self.ranking_table_bytes.set(table_bytes);
         self.snapshot_version.set(snapshot.version);
         if snapshot.version > 0 {
             let now_ms = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64;

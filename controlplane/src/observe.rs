@@ -110,6 +110,10 @@ impl Observer {
         self.metrics.expired.inc_by(registrations as u64);
     }
 
+    pub(crate) fn table_built(&self, took: Duration) {
+        self.metrics.ranking_build.observe(took.as_secs_f64());
+    }
+
     /// All metrics, as text.
     pub(crate) fn render(&mut self, gauges: &Gauges<'_>) -> String {
         for series in self.targets.values() {

@@ -15,6 +15,7 @@ use stargate_dataplane::{Bells, CoreLevels, Observations, SharedSnapshot};
 use stargate_routing::BackendUid;
 use tokio::{
     sync::{Notify, watch},
+    task::spawn_blocking,
     time::{Instant, sleep, sleep_until, timeout},
 };
 
@@ -37,6 +38,11 @@ const PUBLISH_INTERVAL: Duration = Duration::from_millis(5);
 const PUBLISH_PAUSE_FACTOR: u32 = 9;
 /// Between two drains of the observations.
 const OBSERVE_INTERVAL: Duration = Duration::from_millis(100);
+/// Building ranking tables pauses for this many times what the last one took: at most half a CPU goes into
+/// them, and clusters that come together are ranked together.
+const TABLE_PAUSE_FACTOR: u32 = 1;
+/// Pause after a ranking table that could not be built; decisions rank without.
+const TABLE_RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// Longest that an answer waits for its change to be published.
 const SETTLE_MAX: Duration = Duration::from_secs(1);
 
@@ -54,6 +60,7 @@ pub struct ControlPlane {
     log_lines_dropped: OnceLock<Count>,
     changed: Notify,
     leases_changed: Notify,
+    tables_wanted: Notify,
     published: watch::Sender<u64>,
     is_stopping: AtomicBool,
 }
@@ -111,16 +118,19 @@ impl ControlPlane {
             log_lines_dropped: OnceLock::new(),
             changed: Notify::new(),
             leases_changed: Notify::new(),
+            tables_wanted: Notify::new(),
             is_stopping: AtomicBool::new(false),
             config,
         }))
     }
 
-    /// Starts the tasks, on the runtime that this is called on: publishing, leases, health checks,
-    /// observing.
+    /// Starts the tasks, on the runtime that this is called on: publishing, ranking tables, leases, health
+    /// checks, observing.
     pub fn spawn(self: &Arc<Self>) {
         let plane = self.clone();
         supervise("publish", move || plane.clone().publish_changes());
+        let plane = self.clone();
+        supervise("ranking tables", move || plane.clone().build_tables());
         let plane = self.clone();
         supervise("leases", move || plane.clone().expire_leases());
         let plane = self.clone();
@@ -396,6 +406,7 @@ impl ControlPlane {
         if lock(&self.publisher).publish(&registry) {
             self.wake_waiters();
             tracing::debug!(version = self.snapshot.load().version, revision, "published a snapshot");
+            self.tables_wanted.notify_one();
         }
         drop(registry);
         self.published.send_replace(revision);
@@ -405,6 +416,36 @@ impl ControlPlane {
     fn wake_waiters(&self) {
         if let Some(cores) = self.data_plane.get() {
             cores.bells.ring();
+        }
+    }
+
+    /// Builds what tables are wanted, one after another and off the runtime's threads, and has each published.
+    async fn build_tables(self: Arc<Self>) {
+        loop {
+            loop {
+                let job = lock(&self.publisher).next_table();
+                let Some(job) = job else { break };
+                let built = match spawn_blocking(move || job.build()).await {
+                    Ok(Some(built)) => built,
+                    Ok(None) => break,
+                    Err(error) => {
+                        tracing::error!(%error, "a ranking table could not be built");
+                        sleep(TABLE_RETRY_PAUSE).await;
+                        continue;
+                    }
+                };
+                let name = built.target();
+                tracing::debug!(
+                    model = %name.model, routing_key = name.routing_key.as_deref(), took = ?built.took(),
+                    "built a ranking table"
+                );
+                let took = built.took();
+                lock(&self.observer).table_built(took);
+                lock(&self.publisher).adopt(&built);
+                self.changed.notify_one();
+                sleep(took * TABLE_PAUSE_FACTOR).await;
+            }
+            self.tables_wanted.notified().await;
         }
     }
 

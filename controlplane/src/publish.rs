@@ -1,7 +1,11 @@
 //! From the registry to snapshots, published only when something in them changed.
 //!
 //! What must outlive a snapshot lives here: a (target, cluster) pair keeps its identity and its in-flight
-//! counters from its first backend's registration to its last one's end, whatever health checks and stats do.
+//! counters from its first backend's registration to its last one's end, whatever health checks and stats do;
+//! so do the weights that it is ranked by ([`held`]) and a target's ranking table ([`tables`]).
+
+mod held;
+mod tables;
 
 use std::{
     collections::BTreeMap,
@@ -15,6 +19,8 @@ use stargate_routing::{
     TargetName,
 };
 
+use self::tables::TableSlot;
+pub use self::tables::{BuiltTable, TableJob};
 use crate::{
     aggregate::{Member, aggregate},
     config::Policies,
@@ -29,6 +35,8 @@ pub struct Publisher {
     shared: SharedSnapshot,
     slots: BTreeMap<TargetName, TargetSlot>,
     last_cluster: u64,
+    /// Whose table was handed out to be built last.
+    last_table: Option<Arc<TargetName>>,
 }
 
 /// What a target keeps across snapshots.
@@ -37,6 +45,7 @@ struct TargetSlot {
     name: Arc<TargetName>,
     round_robin: Arc<RoundRobinCursor>,
     clusters: BTreeMap<Arc<str>, ClusterSlot>,
+    table: TableSlot,
 }
 
 /// What a (target, cluster) keeps across snapshots.
@@ -45,6 +54,7 @@ struct ClusterSlot {
     uid: ClusterUid,
     id_hash: u64,
     load: Arc<ClusterLoad>,
+    held: RendezvousWeights,
 }
 
 /// What a target is made of now: all its clusters, with their active backends only.
@@ -55,7 +65,13 @@ type Plan<'a> = BTreeMap<TargetName, BTreeMap<Arc<str>, Vec<(&'a Registration, &
 impl Publisher {
     /// Publishes into a snapshot of its own, which is empty at first.
     pub fn new(routing: Policies) -> Self {
-        Self { routing, shared: SharedSnapshot::default(), slots: BTreeMap::new(), last_cluster: 0 }
+        Self {
+            routing,
+            shared: SharedSnapshot::default(),
+            slots: BTreeMap::new(),
+            last_cluster: 0,
+            last_table: None,
+        }
     }
 
     /// Where it publishes.
@@ -98,6 +114,7 @@ impl Publisher {
                 name: Arc::new(name.clone()),
                 round_robin: Arc::default(),
                 clusters: BTreeMap::new(),
+                table: TableSlot::default(),
             });
             for cluster_id in clusters.keys() {
                 slot.clusters.entry(cluster_id.clone()).or_insert_with(|| {
@@ -106,6 +123,7 @@ impl Publisher {
                         uid: ClusterUid(self.last_cluster),
                         id_hash: Cluster::hash_id(cluster_id),
                         load: Arc::default(),
+                        held: RendezvousWeights::default(),
                     }
                 });
             }
@@ -113,18 +131,18 @@ impl Publisher {
     }
 
     fn target(
-        &self,
+        &mut self,
         name: &TargetName,
         clusters: &BTreeMap<Arc<str>, Vec<(&Registration, &Model)>>,
     ) -> Target {
-        let slot = &self.slots[name];
+        let slot = self.slots.get_mut(name).expect("followed before");
         let policy = self.routing.policy(&name.model).clone();
         let assumed = assumed_input_tps(clusters.values().flatten().map(|(_, model)| *model));
-        let clusters = clusters
+        let clusters: Vec<Cluster> = clusters
             .iter()
             .filter(|(_, active)| !active.is_empty())
             .map(|(cluster_id, active)| {
-                let kept = slot.clusters[cluster_id].clone();
+                let kept = slot.clusters.get_mut(cluster_id).expect("followed before");
                 let members: Vec<Member<'_>> = active
                     .iter()
                     .map(|(registration, model)| Member {
@@ -137,24 +155,26 @@ impl Publisher {
                 let backends: Box<[Arc<Backend>]> =
                     active.iter().filter_map(|(registration, _)| registration.backend().cloned()).collect();
                 let stats = aggregate(&members);
+                kept.held = held::follow(kept.held, RendezvousWeights::reported(&stats));
                 Cluster {
                     uid: kept.uid,
                     cluster_id: cluster_id.clone(),
                     id_hash: kept.id_hash,
-                    rendezvous: RendezvousWeights::reported(&stats),
+                    rendezvous: kept.held,
                     stats,
-                    load: kept.load,
+                    load: kept.load.clone(),
                     backends,
                 }
             })
             .collect();
+        let ranking_revision = slot.table.revise(&clusters);
         Target {
             name: slot.name.clone(),
-            policy,
             round_robin: slot.round_robin.clone(),
             clusters,
-            ranking_revision: 0,
-            ranking: None,
+            ranking_revision,
+            ranking: slot.table.current(policy.method.algorithm.ranked_by()),
+            policy,
         }
     }
 }
@@ -185,6 +205,8 @@ pub(crate) fn assumed_input_tps<'a>(models: impl Iterator<Item = &'a Model>) -> 
 fn is_same_target(old: &Target, new: &Target) -> bool {
     old.name == new.name
         && old.policy == new.policy
+        && old.ranking_revision == new.ranking_revision
+        && old.ranking.as_ref().map(Arc::as_ptr) == new.ranking.as_ref().map(Arc::as_ptr)
         && old.clusters.len() == new.clusters.len()
         && old.clusters.iter().zip(&new.clusters).all(|(old, new)| {
             old.uid == new.uid

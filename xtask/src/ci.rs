@@ -5,10 +5,13 @@ use std::process::Command;
 use anyhow::Result;
 
 use crate::{
-    cargo_deny, ebpf, python,
+    cargo_deny, ebpf, fuzz, python,
     step::Steps,
     workspace::{self, apt_install, cargo, output},
 };
+
+/// Fuzzing of each target: enough to find what a change breaks at once.
+const FUZZ_SECONDS: u32 = 10;
 
 /// Runs all checks, up to the first that fails.
 pub(crate) fn run() -> Result<()> {
@@ -41,6 +44,7 @@ pub(crate) fn run() -> Result<()> {
     steps.run("tests", || {
         workspace::run(cargo().args(["test", "--locked", "--workspace", "--no-fail-fast"]))
     })?;
+    steps.run("fuzzing, briefly", || fuzz::run_all(FUZZ_SECONDS))?;
     steps.run("dependencies", cargo_deny::check)?;
     steps.print_summary();
     Ok(())

@@ -9,9 +9,11 @@ mod clusters;
 mod error;
 mod explain;
 mod probes;
+mod ranking;
 mod routing;
 mod server;
 mod snapshot;
+mod targets;
 
 use std::{any::Any, sync::Arc};
 
@@ -45,6 +47,9 @@ pub fn router(plane: Arc<ControlPlane>) -> Router {
         .route("/api/v1/config/routing/rollback", post(routing::roll_back))
         .route("/api/v1/snapshot", get(snapshot::get))
         .route("/api/v1/explain", post(explain::post))
+        .route("/api/v1/targets", get(targets::list))
+        .route("/api/v1/targets/{model}", get(targets::get))
+        .route("/api/v1/targets/{model}/ranking", get(ranking::get))
         .fallback(no_such_path)
         .method_not_allowed_fallback(method_not_allowed)
         .layer(DefaultBodyLimit::max(body_bytes_max))

@@ -99,7 +99,7 @@ pub(super) async fn put(
     };
     let (dry_run, document, precondition) =
         change.await.inspect_err(|_: &ApiError| plane.count_refused_routing())?;
-    let change = Change::Put(document);
+    let change = Change::Put(Arc::new(document));
     let applied = if dry_run {
         plane.plan_routing(change, &precondition)?
     } else {

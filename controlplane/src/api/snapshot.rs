@@ -22,6 +22,8 @@ struct TargetView {
     model: Arc<str>,
     method: Value,
     affinity_from_leading_messages: usize,
+    ranking_revision: u64,
+    has_ranking_table: bool,
     clusters: Vec<ClusterView>,
 }
 
@@ -31,6 +33,8 @@ pub(super) struct ClusterView {
     cluster_id: Arc<str>,
     uid: u64,
     reported: Value,
+    /// Weights held for rankings; 0 where there is none.
+    rendezvous: Value,
     in_flight: Value,
     effective: Value,
     backends: Vec<Value>,
@@ -51,6 +55,8 @@ fn target(target: &Target) -> TargetView {
         model: target.name.model.clone(),
         method: json!(MethodView(&target.policy.method)),
         affinity_from_leading_messages: target.policy.affinity_from_leading_messages,
+        ranking_revision: target.ranking_revision,
+        has_ranking_table: target.ranking.is_some(),
         clusters: target.clusters.iter().map(cluster).collect(),
     }
 }
@@ -61,6 +67,10 @@ pub(super) fn cluster(cluster: &Cluster) -> ClusterView {
         cluster_id: cluster.cluster_id.clone(),
         uid: cluster.uid.0,
         reported: reported(&cluster.stats),
+        rendezvous: json!({
+            "max_input_tps": cluster.rendezvous.max_input_tps,
+            "last_mean_input_tps": cluster.rendezvous.last_mean_input_tps,
+        }),
         in_flight: json!({
             "running": cluster.load.running(),
             "queued": cluster.load.queued(),

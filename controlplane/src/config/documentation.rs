@@ -150,7 +150,7 @@ fn blocks<'a>(page: &'a str, language: &str) -> Vec<&'a str> {
 fn every_example_of_every_page_is_valid() {
     let mut count = 0;
     for (page, text) in PAGES {
-        let whole = if page.ends_with(".toml") { vec![text] } else { blocks(text, "toml") };
+        let whole = if page == PAGES[6].0 { vec![text] } else { blocks(text, "toml") };
         for example in whole {
             let mut layers = Layers::default();
             layers.file_text(std::path::Path::new(page), example.to_owned());

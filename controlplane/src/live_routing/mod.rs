@@ -137,7 +137,7 @@ pub enum Precondition {
 #[derive(Clone, Debug)]
 pub enum Change {
     /// This document.
-    Put(Document),
+    Put(Arc<Document>),
     /// A version that was; `None` is the one before.
     RollBack(Option<u64>),
 }
@@ -236,8 +236,8 @@ impl LiveRouting {
             return Err(ChangeError::Conflict { current, expected });
         }
         match change {
-            Change::Put(document) if document == *self.current().document => Ok(self.clone()),
-            Change::Put(document) => Ok(self.with(Source::Rest, Arc::new(document))),
+            Change::Put(document) if document == self.current().document => Ok(self.clone()),
+            Change::Put(document) => Ok(self.with(Source::Rest, document)),
             Change::RollBack(number) => {
                 let found = match number {
                     Some(number) => self.versions.iter().find(|version| version.number == number),

@@ -32,7 +32,11 @@ impl Drop for Scratch {
 }
 
 fn put(algorithm: &str) -> Change {
-    Change::Put(Routing::from_json(&format!(r#"{{"default":"{algorithm}"}}"#)).unwrap().read().unwrap())
+    document(&format!(r#"{{"default":"{algorithm}"}}"#))
+}
+
+fn document(text: &str) -> Change {
+    Change::Put(Arc::new(Routing::from_json(text).unwrap().read().unwrap()))
 }
 
 fn plan(live: &LiveRouting, change: Change) -> LiveRouting {
@@ -86,7 +90,6 @@ fn a_caller_that_knows_another_version_changes_nothing() {
 
 #[test]
 fn unchanged_policies_stay_the_same_object() {
-    let document = |text: &str| Change::Put(Routing::from_json(text).unwrap().read().unwrap());
     let (live, _) = LiveRouting::start(&Config::default()).unwrap();
     let live = plan(&live, document(r#"{"models":{"a":"random","b":"random"}}"#));
     let next = plan(&live, document(r#"{"models":{"a":"random","b":"pulsar"}}"#));

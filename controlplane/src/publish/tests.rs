@@ -10,13 +10,13 @@ use crate::{
     names::BackendId,
 };
 
-struct Fixture {
+pub(super) struct Fixture {
     registry: Registry,
-    publisher: Publisher,
+    pub(super) publisher: Publisher,
 }
 
 impl Fixture {
-    fn new(toml: &str) -> Self {
+    pub(super) fn new(toml: &str) -> Self {
         let config: Config = toml::from_str(toml).unwrap();
         Self {
             registry: Registry::new(&config),
@@ -24,36 +24,36 @@ impl Fixture {
         }
     }
 
-    fn register(&mut self, id: &str, body: Value) {
+    pub(super) fn register(&mut self, id: &str, body: Value) {
         let request = serde_json::from_value(body).unwrap();
         self.registry.register(&BackendId::new(id).unwrap(), request, None, Instant::now()).unwrap();
     }
 
-    fn report(&mut self, id: &str, stats: &Value) {
+    pub(super) fn report(&mut self, id: &str, stats: &Value) {
         let request = serde_json::from_value(json!({ "models": { "m": stats } })).unwrap();
         self.registry.report(&BackendId::new(id).unwrap(), request, Instant::now()).unwrap();
     }
 
-    fn remove(&mut self, id: &str) {
+    pub(super) fn remove(&mut self, id: &str) {
         self.registry.remove(&BackendId::new(id).unwrap()).unwrap();
     }
 
-    fn check(&mut self, id: &str, result: Result<(), CheckFailure>) {
+    pub(super) fn check(&mut self, id: &str, result: Result<(), CheckFailure>) {
         let uid = self.registry.get(&BackendId::new(id).unwrap()).unwrap().uid;
         self.registry.checked(uid, &CheckReport { address: None, connect: None, result }).unwrap();
     }
 
-    fn publish(&mut self) -> Arc<Snapshot> {
+    pub(super) fn publish(&mut self) -> Arc<Snapshot> {
         self.publisher.publish(&self.registry);
         self.publisher.shared().load_full()
     }
 }
 
-fn body(port: u16, cluster: &str) -> Value {
+pub(super) fn body(port: u16, cluster: &str) -> Value {
     json!({ "url": format!("http://127.0.0.1:{port}"), "cluster_id": cluster, "models": { "m": {} } })
 }
 
-fn cluster<'a>(snapshot: &'a Snapshot, id: &str) -> &'a Cluster {
+pub(super) fn cluster<'a>(snapshot: &'a Snapshot, id: &str) -> &'a Cluster {
     let target = snapshot.target(None, "m").unwrap();
     target.clusters.iter().find(|cluster| &*cluster.cluster_id == id).unwrap()
 }

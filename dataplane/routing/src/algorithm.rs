@@ -199,6 +199,15 @@ impl Algorithm {
             Self::PulsarWaitAndWiden(_) => AlgorithmKind::PulsarWaitAndWiden,
         }
     }
+
+    /// The seed and the weight that it ranks clusters by; `None` when it has no rendezvous ranking.
+    pub fn ranked_by(&self) -> Option<(&Seed, RendezvousWeight)> {
+        match self {
+            Self::Pulsar(parameters) => Some((&parameters.seed, parameters.weight)),
+            Self::PulsarWaitAndWiden(parameters) => Some((&parameters.widening.seed, parameters.weight)),
+            Self::PowerOfN(_) | Self::RoundRobin | Self::Random | Self::WaitAndWiden(_) => None,
+        }
+    }
 }
 
 impl Default for Algorithm {

@@ -1,15 +1,16 @@
 //! Fleets, requests and statistics for this crate's tests.
 
-use std::{net::Ipv4Addr, sync::Arc};
+use std::{net::Ipv4Addr, sync::Arc, time::Duration};
 
 use proptest::{collection::vec, option, prelude::*};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::{
     Algorithm, Backend, BackendUid, Cluster, ClusterStats, ClusterUid, Comparator, Decision, DecisionState,
-    Exclusions, Method, Nanos, Policy, PowerOfNParameters, PulsarParameters, RendezvousWeight,
-    RendezvousWeights, RoutingRequest, Running, SampleCount, Seed, Selected, Target, TargetName, Tokens,
-    TokensPerSecond, UnavailableReason,
+    Exclusions, Method, Millis, Nanos, Policy, PowerOfNParameters, PrimaryAdmission, PulsarParameters,
+    PulsarWaitAndWidenParameters, QueueSlo, RendezvousWeight, RendezvousWeights, RoutingRequest, Running,
+    SampleCount, Seed, Selected, Target, TargetName, Tokens, TokensPerSecond, UnavailableReason,
+    UnknownConcurrency, VirtualNodes, WaitAndWidenParameters, Widening,
 };
 
 pub(crate) const COMPARATORS: [Comparator; 6] = [
@@ -308,13 +309,121 @@ pub(crate) fn any_request() -> impl Strategy<Value = RoutingRequest<'static>> {
     )
 }
 
+/// A request at any time of its life, mostly at a round one, with or without an SLO.
+pub(crate) fn any_timed_request() -> impl Strategy<Value = RoutingRequest<'static>> {
+    let elapsed = prop_oneof![
+        3 => Just(0),
+        6 => (0..40_u64).prop_map(|tens| tens * 10_000_000),
+        2 => 0..1_000_000_000_u64,
+        1 => Just(u64::MAX),
+    ];
+    let slo = option::of(prop_oneof![Just(0), 1..500_u64]);
+    (any_request(), elapsed, slo).prop_map(|(request, elapsed, slo)| RoutingRequest {
+        elapsed: Duration::from_nanos(elapsed),
+        slo: slo.map(Millis),
+        ..request
+    })
+}
+
+fn any_millis() -> impl Strategy<Value = Duration> {
+    prop_oneof![Just(0), (0..12_u64).prop_map(|tens| tens * 10), Just(60_000)].prop_map(Duration::from_millis)
+}
+
+fn any_seed() -> impl Strategy<Value = Seed> {
+    prop_oneof![Just(Seed::default()), Just(Seed::new("7"))]
+}
+
+pub(crate) fn any_widening() -> impl Strategy<Value = Widening> {
+    let sampling = (1..5_u64, proptest::sample::select(&COMPARATORS[..]));
+    let queueing =
+        (prop_oneof![Just(0), 1..8_u64, Just(u64::MAX)], option::weighted(0.3, (0..200_u64, 0..200_u64)));
+    let buckets = (1..60_u64, prop_oneof![Just(0.0), Just(0.25), Just(1.0), 0.0..3.0, Just(f64::MAX)]);
+    let scale = prop_oneof![Just(0.0), Just(1.0), 0.0..1.0];
+    (
+        any_seed(),
+        sampling,
+        queueing,
+        buckets,
+        (any::<bool>(), any::<bool>(), any::<bool>()),
+        any_millis(),
+        scale,
+    )
+        .prop_map(|(seed, sampling, queueing, buckets, flags, affinity_wait, scale)| Widening {
+            seed,
+            sample_count: SampleCount::new(sampling.0).unwrap(),
+            comparator: sampling.1,
+            max_queued: queueing.0,
+            queue_slo: queueing.1.and_then(|(floor, more)| {
+                QueueSlo::new(Duration::from_millis(floor), Duration::from_millis(floor + more))
+            }),
+            ttft_bucket_size: Duration::from_millis(buckets.0),
+            next_bucket_unlock_factor: buckets.1,
+            ignore_queue_time: flags.0,
+            ignore_input_processing_time: flags.1,
+            unknown_concurrency: if flags.2 { UnknownConcurrency::Full } else { UnknownConcurrency::Free },
+            affinity_wait,
+            affinity_input_tokens_scale: scale,
+        })
+}
+
+fn any_wait_and_widen() -> impl Strategy<Value = Algorithm> {
+    (any_widening(), prop_oneof![Just(0), 1..4_u32, 4..30_u32], 1..12_u64).prop_map(
+        |(widening, affinity_group, nodes)| {
+            let virtual_nodes = VirtualNodes::new(nodes).unwrap();
+            Algorithm::WaitAndWiden(WaitAndWidenParameters { widening, affinity_group, virtual_nodes })
+        },
+    )
+}
+
+fn any_pulsar_wait_and_widen() -> impl Strategy<Value = Algorithm> {
+    let group = prop_oneof![Just(0), 1..4_u32, 4..30_u32];
+    (any_widening(), group, any_weight(), any::<bool>(), any::<bool>(), 0..4_u64, option::of(any_millis()))
+        .prop_map(
+            |(
+                widening,
+                affinity_group,
+                weight,
+                consider_kv_free_tokens,
+                by_capacity,
+                fallback_max_queued,
+                interval,
+            )| {
+                Algorithm::PulsarWaitAndWiden(PulsarWaitAndWidenParameters {
+                    widening,
+                    affinity_group,
+                    weight,
+                    consider_kv_free_tokens,
+                    primary_admission: if by_capacity {
+                        PrimaryAdmission::Capacity
+                    } else {
+                        PrimaryAdmission::Eligible
+                    },
+                    fallback_max_queued,
+                    band_widen_interval: interval,
+                })
+            },
+        )
+}
+
+fn any_weight() -> impl Strategy<Value = RendezvousWeight> {
+    prop_oneof![Just(RendezvousWeight::MaxInputTps), Just(RendezvousWeight::LastMeanInputTps)]
+}
+
 pub(crate) fn any_algorithm() -> impl Strategy<Value = Algorithm> {
-    let weight = prop_oneof![Just(RendezvousWeight::MaxInputTps), Just(RendezvousWeight::LastMeanInputTps)];
+    prop_oneof![
+        2 => any_instant_algorithm(),
+        2 => any_wait_and_widen(),
+        3 => any_pulsar_wait_and_widen(),
+    ]
+}
+
+/// Those that never wait.
+pub(crate) fn any_instant_algorithm() -> impl Strategy<Value = Algorithm> {
     prop_oneof![
         (1..=64_u64, proptest::sample::select(&COMPARATORS[..]))
             .prop_map(|(count, comparator)| power_of(count, comparator)),
         Just(Algorithm::RoundRobin),
         Just(Algorithm::Random),
-        (weight, any::<bool>()).prop_map(|(weight, consider_kv)| pulsar(weight, consider_kv)),
+        (any_weight(), any::<bool>()).prop_map(|(weight, consider_kv)| pulsar(weight, consider_kv)),
     ]
 }

@@ -25,6 +25,8 @@ mod explanation;
 mod fleet;
 mod load;
 mod moment;
+#[cfg(test)]
+mod naive;
 mod parameters;
 mod policy;
 mod power_of_n;

@@ -21,11 +21,12 @@ pub(crate) struct BucketTtft(f64);
 impl Moment {
     /// The arrival.
     pub(crate) const ZERO: Self = Self(0);
-    /// Later than anything that has an end.
+    /// Later than any request gets, and so what has no end.
     pub(crate) const NEVER: Self = Self(u64::MAX);
     const LAST: Self = Self(u64::MAX - 1);
 
-    /// `factor` times `length` later, rounded up; `factor` is finite and not negative.
+    /// `factor` times `length` later, rounded up; never when that is in centuries. `factor` is finite and not
+    /// negative.
     pub(crate) fn after(self, factor: f64, length: BucketTtft) -> Self {
         let share = length.0 * factor;
         // What `f64::ceil` does, without the call that it is on machines of 2008.
@@ -58,7 +59,7 @@ impl Add for Moment {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
-        Self(self.0.saturating_add(other.0)).min(Self::LAST)
+        Self(self.0.saturating_add(other.0))
     }
 }
 
@@ -74,8 +75,9 @@ impl BucketTtft {
     pub(crate) fn new(rtt: Nanos, then: Seconds) -> Self {
         // Next to 2^52 an f64 has no fraction.
         const WHOLE: f64 = (1_u64 << 52) as f64;
-        let then = (then.0 * 1e9 + WHOLE) - WHOLE;
-        Self(rtt.0 as f64 + then)
+        let then = then.0 * 1e9;
+        let whole = (then + WHOLE) - WHOLE;
+        Self(rtt.0 as f64 + if then < WHOLE { whole } else { then })
     }
 
     pub(crate) fn is_finite(self) -> bool {

@@ -94,19 +94,17 @@ impl<'a> Ranking<'a> {
     /// of every cluster and a sort of those asked for. Allocates only the first time for a target of this
     /// size.
     pub(crate) fn first<'m>(&self, count: usize, memo: &'m mut RankingMemo) -> &'m [ClusterIndex] {
-        let row = if count <= Self::FIRST || self.target.clusters.len() <= Self::FIRST {
-            Some(self.row(memo))
-        } else {
-            None
-        };
-        let scratch = &mut memo.scratch;
-        scratch.ranks.clear();
-        if let Some(row) = row {
-            scratch.ranks.extend(row.clusters().take(count));
-            return &scratch.ranks;
+        let len = self.target.clusters.len();
+        if count.min(len) <= Self::FIRST {
+            let row = self.row(memo);
+            let ranks = &mut memo.scratch.ranks;
+            ranks.clear();
+            ranks.extend(row.clusters().take(count));
+            return ranks;
         }
+        let scratch = &mut memo.scratch;
+        scratch.clear(len);
         let hash = self.hash();
-        scratch.scored.clear();
         scratch.scored.extend(
             self.candidates()
                 .enumerate()

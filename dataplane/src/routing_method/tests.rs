@@ -104,7 +104,7 @@ fn what_cannot_be_taken_is_refused_with_its_reason() {
     let long = format!("pulsar;seed={}", "a".repeat(1013));
     assert!(read(&long).unwrap_err().to_string().contains("it has 1025 bytes, at most 1024"));
     assert!(read(&long[..1024]).is_ok());
-    let many: String = (0..33).map(|number| format!(";p{number}=1")).collect();
+    let many = (0..33).map(|number| format!(";p{number}=1")).collect::<Vec<_>>().concat();
     assert!(read(&format!("pulsar{many}")).unwrap_err().to_string().contains("at most 32 parameters"));
     assert!(method_of(&policy(), b"puls\xffar").is_err());
 }

@@ -6,7 +6,7 @@ use super::*;
 use crate::{
     ClusterStats, RendezvousWeight, Tokens, TokensPerSecond,
     fleet::{
-        any_algorithm, any_exclusions, any_plans, any_request, build, cluster, clusters, decide,
+        any_exclusions, any_instant_algorithm, any_plans, any_request, build, cluster, clusters, decide,
         eligible_positions, exclude, idle, power_of, pulsar, request, selected, target, throughput,
         unavailable,
     },
@@ -31,7 +31,7 @@ proptest! {
         plans in any_plans(24),
         excluded in any_exclusions(),
         request in any_request(),
-        algorithm in any_algorithm(),
+        algorithm in any_instant_algorithm(),
         seed: u64,
     ) {
         let needs_more = matches!(&algorithm, Algorithm::Pulsar(_)) && request.affinity_key.is_some();
@@ -68,7 +68,7 @@ proptest! {
     fn the_same_seed_decides_alike(
         plans in any_plans(24),
         request in any_request(),
-        algorithm in any_algorithm(),
+        algorithm in any_instant_algorithm(),
         seed: u64,
     ) {
 

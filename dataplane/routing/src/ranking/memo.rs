@@ -1,19 +1,21 @@
 //! What one core remembers of rankings that no table holds, and room to rank in.
 //!
-//! Direct-mapped and of fixed size: a request's own seed costs a pass over the clusters the first time its
-//! slot comes up, and never memory.
+//! Of fixed size: a request's own seed costs a pass over the clusters the first time its slot comes up, and
+//! never memory. A row has two places to be in, so that two sessions in turn do not keep taking one from each
+//! other.
 
 use super::{Slot, row::Row};
 use crate::{ClusterIndex, RendezvousWeight, Seed};
 
-/// Rows remembered; 48 kB a core.
-const ENTRIES: usize = 1 << ENTRIES_BITS;
-const ENTRIES_BITS: u32 = 10;
+/// Pairs of rows remembered; 48 kB a core.
+const PAIRS: usize = 1 << PAIRS_BITS;
+const PAIRS_BITS: u32 = 9;
 
 /// One core's memory of rankings.
 #[derive(Debug)]
 pub(crate) struct RankingMemo {
-    entries: Box<[Entry]>,
+    /// In each the one ranked later comes first.
+    pairs: Box<[[Entry; 2]]>,
     pub(super) scratch: Scratch,
 }
 
@@ -52,15 +54,32 @@ impl RankingMemo {
             return rank();
         }
         let seed_hash = seed.hash();
-        let entry = &mut self.entries[position(revision, seed_hash, slot)];
-        let is_it = entry.revision == revision
-            && entry.seed_hash == seed_hash
-            && entry.slot == slot
-            && entry.weight == weight;
-        if !is_it {
-            *entry = Entry { revision, seed_hash, slot, weight, row: rank() };
+        let pair = &mut self.pairs[pair_of(revision, seed_hash, slot)];
+        let is_it = |entry: &&Entry| {
+            entry.revision == revision
+                && entry.seed_hash == seed_hash
+                && entry.slot == slot
+                && entry.weight == weight
+        };
+        if let Some(entry) = pair.iter().find(is_it) {
+            return entry.row;
         }
-        entry.row
+        let row = rank();
+        *pair = [Entry { revision, seed_hash, slot, weight, row }, pair[0]];
+        row
+    }
+}
+
+// === impl Scratch ===
+
+impl Scratch {
+    /// Empties it, with room for all of so many clusters at once, so that deeper rankings of the same target
+    /// never need more.
+    pub(super) fn clear(&mut self, clusters: usize) {
+        self.scored.clear();
+        self.scored.reserve(clusters);
+        self.ranks.clear();
+        self.ranks.reserve(clusters);
     }
 }
 
@@ -73,14 +92,14 @@ impl Default for RankingMemo {
             weight: RendezvousWeight::default(),
             row: Row::EMPTY,
         };
-        Self { entries: vec![empty; ENTRIES].into(), scratch: Scratch::default() }
+        Self { pairs: vec![[empty; 2]; PAIRS].into(), scratch: Scratch::default() }
     }
 }
 
 /// Fibonacci hashing: the high bits of a product with the golden ratio.
-fn position(revision: u64, seed_hash: u64, slot: Slot) -> usize {
+fn pair_of(revision: u64, seed_hash: u64, slot: Slot) -> usize {
     let key = revision.rotate_left(Slot::BITS) ^ seed_hash ^ u64::from(slot.number());
-    (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - ENTRIES_BITS)) as usize
+    (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - PAIRS_BITS)) as usize
 }
 
 #[cfg(test)]

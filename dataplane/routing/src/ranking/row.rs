@@ -17,11 +17,12 @@ pub(super) struct Candidate {
     pub(super) weight: f64,
 }
 
-/// Keeps the best of what it is offered.
+/// Keeps the best of what it is offered. Places that are not taken score less than anything, so that nothing
+/// here branches on how many are: what is offered comes in random order, and a branch on it would be
+/// mispredicted half of the time.
 pub(super) struct Best {
     scores: [f64; Row::LEN],
     row: Row,
-    len: usize,
 }
 
 // === impl Row ===
@@ -38,8 +39,8 @@ impl Row {
     /// Ranks a slot.
     pub(super) fn rank(slot: SlotHash, candidates: impl Iterator<Item = Candidate>) -> Self {
         let mut best = Best::new();
-        for (position, candidate) in candidates.take(Self::POSITIONS_MAX).enumerate() {
-            best.offer_next(slot, position as u16, candidate);
+        for (position, candidate) in (0..Self::POSITIONS_MAX).zip(candidates) {
+            best.offer(slot, position as u16, candidate);
         }
         best.row
     }
@@ -90,47 +91,49 @@ impl Candidate {
 
 impl Best {
     pub(super) fn new() -> Self {
-        Self { scores: [f64::NEG_INFINITY; Row::LEN], row: Row::EMPTY, len: 0 }
+        Self { scores: [f64::NEG_INFINITY; Row::LEN], row: Row::EMPTY }
     }
 
-    /// Takes a candidate that comes after all before it by position: of equals the earlier is ahead.
+    /// The row that these ranks make, which are fewer than a row's and in order already.
+    pub(super) fn of_ranked(slot: SlotHash, ranked: impl Iterator<Item = (u16, Candidate)>) -> Self {
+        let mut best = Self::new();
+        for (rank, (position, candidate)) in ranked.take(Row::LEN).enumerate() {
+            best.scores[rank] = candidate.score(slot);
+            best.row.0[rank] = position;
+        }
+        best
+    }
+
+    /// Takes a candidate that it does not hold.
     #[inline]
-    pub(super) fn offer_next(&mut self, slot: SlotHash, position: u16, candidate: Candidate) {
-        let floor = self.scores[Row::LEN - 1];
-        let draw = Draw::new(slot, candidate.id_hash);
-        if candidate.weight > 0.0 && draw.may_reach(floor, candidate.weight) {
-            let score = draw.score(candidate.weight);
-            if score > floor {
-                self.insert(score, position);
-            }
-        }
-    }
-
-    /// Takes a candidate of any position.
     pub(super) fn offer(&mut self, slot: SlotHash, position: u16, candidate: Candidate) {
-        if candidate.weight > 0.0 {
-            self.insert(candidate.score(slot), position);
+        let draw = Draw::new(slot, candidate.id_hash);
+        if candidate.weight > 0.0 && draw.may_reach(self.scores[Row::LEN - 1], candidate.weight) {
+            self.insert(draw.score(candidate.weight), position);
         }
     }
 
+    #[inline]
     fn insert(&mut self, score: f64, position: u16) {
-        let mut at = self.len;
-        while at > 0 && is_ahead((score, position), (self.scores[at - 1], self.row.0[at - 1])) {
-            if at < Row::LEN {
-                self.scores[at] = self.scores[at - 1];
-                self.row.0[at] = self.row.0[at - 1];
-            }
-            at -= 1;
+        let is_ahead = |rank: usize| is_ahead((self.scores[rank], self.row.0[rank]), (score, position));
+        let at: usize = (0..Row::LEN).map(|rank| usize::from(is_ahead(rank))).sum();
+        for rank in (1..Row::LEN).rev() {
+            let source = rank - usize::from(rank > at);
+            self.scores[rank] = self.scores[source];
+            self.row.0[rank] = self.row.0[source];
         }
         if at < Row::LEN {
             self.scores[at] = score;
             self.row.0[at] = position;
-            self.len = (self.len + 1).min(Row::LEN);
         }
     }
 
     pub(super) fn row(&self) -> Row {
         self.row
+    }
+
+    pub(super) fn holds(&self, position: u16) -> bool {
+        self.row.0.contains(&position)
     }
 
     /// Score and position of the last rank of a full row.
@@ -140,8 +143,9 @@ impl Best {
 }
 
 /// Whether a (score, position) is ranked before another.
+#[expect(clippy::needless_bitwise_bool, reason = "branches on scores are mispredicted")]
 pub(super) fn is_ahead<P: Ord + Copy>(a: (f64, P), b: (f64, P)) -> bool {
-    a.0.total_cmp(&b.0).then(b.1.cmp(&a.1)).is_gt()
+    (a.0 > b.0) | ((a.0 >= b.0) & (a.1 < b.1))
 }
 
 #[cfg(test)]

@@ -199,30 +199,41 @@ impl<'a> Change<'a> {
 
     /// The row of a slot after the change.
     fn apply(&self, slot: SlotHash, row: Row) -> Row {
+        let is_whole = row.clusters().all(|cluster| self.kept[cluster.0].is_some());
+        if is_whole && self.changed.is_empty() {
+            return self.moved(row);
+        }
         // What is not in the row scores no more than its last; of what is not full, nothing is left out.
         let last = row.get(Row::LEN - 1);
         let floor = last.map_or(f64::NEG_INFINITY, |last| self.before[last.0].score(slot));
-        let is_whole = row.clusters().all(|cluster| self.kept[cluster.0].is_some());
-        let mut comers = self
-            .changed
-            .iter()
-            .filter(|position| self.after[usize::from(**position)].may_reach(slot, floor))
-            .peekable();
+        let after = |position: u16| self.after[usize::from(position)];
+        let mut comers =
+            self.changed.iter().filter(|position| after(**position).may_reach(slot, floor)).peekable();
         if is_whole && comers.peek().is_none() {
-            return if self.is_in_place {
-                row
-            } else {
-                row.map(|old| self.kept[usize::from(old)].unwrap_or(old))
-            };
+            return self.moved(row);
         }
-        let mut best = Best::new();
-        for position in row.clusters().filter_map(|cluster| self.kept[cluster.0]).chain(comers.copied()) {
-            best.offer(slot, position, self.after[usize::from(position)]);
+        let kept = row.clusters().filter_map(|cluster| self.kept[cluster.0]);
+        let mut best = Best::of_ranked(slot, kept.map(|position| (position, after(position))));
+        for position in comers {
+            best.offer(slot, *position, after(*position));
         }
         let is_exact = last.is_none_or(|last| {
             best.last().is_some_and(|(score, position)| score > floor || self.kept[last.0] == Some(position))
         });
-        if is_exact { best.row() } else { Row::rank(slot, self.after.iter().copied()) }
+        if !is_exact {
+            // Something that was not in the row may have moved up.
+            for (position, candidate) in (0..).zip(self.after) {
+                if !best.holds(position) {
+                    best.offer(slot, position, *candidate);
+                }
+            }
+        }
+        best.row()
+    }
+
+    /// The row of the same clusters.
+    fn moved(&self, row: Row) -> Row {
+        if self.is_in_place { row } else { row.map(|old| self.kept[usize::from(old)].unwrap_or(old)) }
     }
 }
 

@@ -35,7 +35,7 @@ fn nothing_is_remembered_under_revision_0() {
 }
 
 #[test]
-fn what_falls_on_the_same_place_takes_it_and_is_never_mistaken() {
+fn what_falls_on_the_same_places_takes_one_and_is_never_mistaken() {
     let mut memo = RankingMemo::default();
     let seed = Seed::default();
     let name = crate::TargetName { routing_key: None, model: "m".into() };
