@@ -159,7 +159,10 @@ pub(crate) fn first_decision(
                     Err(refusal) => return First::Refused(refusal),
                 }
             }
-            (None, None) => return First::Refused(unknown_target(routing_key, &derived.model)),
+            (None, None) => {
+                exchange.model.clone_from(&derived.model);
+                return First::Refused(unknown_target(routing_key, &derived.model));
+            }
         };
         let claim = Claim { routed, request: derived.request(routed.slo), exclusions, arrived };
         if let Some(target) = target {
@@ -269,6 +272,7 @@ impl Claim<'_> {
         let selected = match decision {
             Decision::Selected(selected) => selected,
             Decision::Wait(wait) => {
+                debug_assert!(wait.until > now.saturating_duration_since(self.arrived), "it would not end");
                 let reason = WaitedFor::Wait(wait.reason);
                 return self.wait(wait.until, reason, model, now);
             }
