@@ -120,8 +120,10 @@ fn throughput_that_nobody_reports_is_learned_from_the_traffic() {
     let gateway = Gateway::before(&engine.url());
     let known = || stats_of(&gateway.snapshot(), "e1")["last_mean_input_tps"].as_f64();
     let assumed = known().expect("an assumption");
-    let long = json!({ "model": "mock", "messages": [{ "role": "user", "content": "x ".repeat(400) }] });
-    for _ in 0..6 {
+    for number in 0..6 {
+        // Each another prompt, so that none is found in the engine's cache.
+        let prompt = format!("{number} ").repeat(400);
+        let long = json!({ "model": "mock", "messages": [{ "role": "user", "content": prompt }] });
         let _ = gateway.client().send(&Request::post("/v1/chat/completions", &long)).expect_ok();
     }
     eventually("it is learned", || known().is_some_and(|learned| learned < assumed / 2.0));
