@@ -95,3 +95,41 @@ impl Ear {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{cell::Cell, rc::Rc, time::Duration};
+
+    use super::*;
+    use crate::{driver::CoreRuntime, settings::Driver};
+
+    #[test]
+    fn one_ring_is_heard_for_each_arming_and_the_end_of_the_bell_is_too() {
+        // Where the kernel gives no ring, epoll is what there is to test.
+        for mut runtime in [Driver::IoUring, Driver::Epoll].into_iter().flat_map(CoreRuntime::new) {
+            runtime.block_on(async {
+                let (bell, ear) = Bell::new().unwrap();
+                let heard = Rc::new(Cell::new(0));
+                let counter = heard.clone();
+                let listening =
+                    monoio::spawn(async move { ear.listen(|| counter.set(counter.get() + 1)).await });
+                let bells = Bells { bells: vec![Arc::new(bell)] };
+                bells.ring();
+                for armed in 1..=3 {
+                    bells.bells[0].arm();
+                    bells.ring();
+                    bells.ring();
+                    while heard.get() < armed {
+                        monoio::time::sleep(Duration::from_millis(1)).await;
+                    }
+                }
+                bells.bells[0].arm();
+                bells.bells[0].disarm();
+                bells.ring();
+                drop(bells);
+                listening.await.unwrap();
+                assert_eq!(heard.get(), 3);
+            });
+        }
+    }
+}

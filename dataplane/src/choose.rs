@@ -12,8 +12,8 @@ use std::{
 
 use stargate_routing::{
     AdmissionRefusal, Backend, ClusterUid, Decision, Exclusions, Method, Millis, Policy, RoutingRequest,
-    Seconds, Selected, Target, TargetName, UnavailableReason, Waiting, admit, best_ttft, decide,
-    decide_and_enter,
+    Seconds, Selected, Target, TargetName, UnavailableReason, Waiting, admit, best_ttft, decide_and_enter,
+    has_place,
 };
 
 use crate::{
@@ -159,14 +159,17 @@ pub(crate) fn first_decision(
                     Err(refusal) => return First::Refused(refusal),
                 }
             }
-            (None, None) => return First::Refused(unknown_target(routing_key, &derived.model)),
+            (None, None) => {
+                exchange.model.clone_from(&derived.model);
+                return First::Refused(unknown_target(routing_key, &derived.model));
+            }
         };
         let claim = Claim { routed, request: derived.request(routed.slo), exclusions, arrived };
         if let Some(target) = target {
             if is_new && let Err(refusal) = claim.admit(target) {
                 return First::Refused(refusal);
             }
-            if core.waiting.has_waiters(&target.name) && claim.would_be_selected(core, target, now) {
+            if core.waiting.has_waiters(&target.name) && claim.has_place(core, target, now) {
                 // There is a place: those with better claims are asked first whether it is theirs.
                 pass::serve_ahead(core, target, claim.request.priority, arrived, now);
             }
@@ -269,6 +272,7 @@ impl Claim<'_> {
         let selected = match decision {
             Decision::Selected(selected) => selected,
             Decision::Wait(wait) => {
+                debug_assert!(wait.until > now.saturating_duration_since(self.arrived), "it would not end");
                 let reason = WaitedFor::Wait(wait.reason);
                 return self.wait(wait.until, reason, model, now);
             }
@@ -350,12 +354,11 @@ impl Claim<'_> {
         })
     }
 
-    /// Whether a decision now would find a place. Takes none.
-    fn would_be_selected(&self, core: &Core, target: &Target, now: Instant) -> bool {
+    /// Whether a decision now would find a place. Takes none, and nobody's turn.
+    fn has_place(&self, core: &Core, target: &Target, now: Instant) -> bool {
         let algorithm = &self.routed.method().algorithm;
         let state = &mut core.decisions.borrow_mut();
-        let decision = decide(target, algorithm, &self.request_at(now), self.exclusions, state);
-        matches!(decision, Decision::Selected(_))
+        has_place(target, algorithm, &self.request_at(now), self.exclusions, state)
     }
 
     fn request_at(&self, now: Instant) -> RoutingRequest<'_> {

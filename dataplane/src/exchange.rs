@@ -28,6 +28,7 @@ pub(crate) struct Exchange {
     pub(crate) id: RequestId,
     pub(crate) started: Instant,
     pub(crate) request_line: String,
+    /// What it named, where that is no known target's model.
     pub(crate) model: String,
     pub(crate) input_tokens: Tokens,
     pub(crate) target: Option<Arc<TargetName>>,
@@ -104,10 +105,11 @@ impl Exchange {
                 None if status == CLIENT_CLOSED_REQUEST => (None, "the client closed the connection".into()),
                 None => (None, "the engine's own answer".into()),
             };
+            let model = self.target.as_ref().map_or(&*self.model, |target| &*target.model);
             Box::new(Failure {
                 request_id: self.id.as_str().into(),
                 request_line: cut(&self.request_line, MAX_LOGGED_LINE_BYTES).into(),
-                model: cut(&self.model, MAX_LOGGED_MODEL_BYTES).into(),
+                model: cut(model, MAX_LOGGED_MODEL_BYTES).into(),
                 status,
                 code,
                 message: message.into(),

@@ -114,6 +114,7 @@ pub(crate) async fn respond(
     derived: &Derived,
     body: &Body,
 ) -> Result<Answered, ProxyEnd> {
+    exchange.input_tokens = derived.input_tokens;
     let mut exclusions = Exclusions::default();
     let mut retries = Retries::new(core, exchange, derived);
     let mut routed: Option<Routed> = None;

@@ -51,7 +51,7 @@ pub use algorithm::{
     PulsarWaitAndWidenParameters, QueueSlo, RendezvousWeight, SampleCount, Seed, UnknownConcurrency,
     VirtualNodes, WaitAndWidenParameters, Widening,
 };
-pub use decide::{decide, decide_and_enter};
+pub use decide::{decide, decide_and_enter, has_place};
 pub use decision::{Decision, Selected, UnavailableReason, Wait, WaitReason};
 pub use decision_state::DecisionState;
 pub use explain::explain;

@@ -49,22 +49,24 @@ pub(super) fn serve_all(core: &Core, now: Instant) {
         for queue in queues.values_mut().filter(|queue| !queue.waiters.is_empty()) {
             let freed = std::mem::take(&mut queue.freed);
             queue.is_stale |= is_new || has_closed;
-            let whom = if queue.is_stale || queue.resume.is_some() {
-                Some(Whom::All)
-            } else if queue.due <= time {
-                Some(Whom::Due)
-            } else {
-                None
-            };
+            let is_for_all = queue.is_stale || queue.resume.is_some();
+            let is_due = queue.due <= time;
+            if !is_for_all && !is_due && freed == 0 {
+                continue;
+            }
             let target = snapshot.target(queue.name.routing_key.as_deref(), &queue.name.model);
             if let Some(target) = target {
                 // It may have ended and come back.
                 queue.name.clone_from(&target.name);
             }
-            if let Some(whom) = whom {
-                pass(core, queue, target, whom, now);
+            if is_for_all {
+                pass(core, queue, target, Whom::All, now);
+                continue;
             }
-            if freed > 0 && whom != Some(Whom::All) {
+            if is_due {
+                pass(core, queue, target, Whom::Due, now);
+            }
+            if freed > 0 {
                 pass(core, queue, target, Whom::Freed(freed), now);
             }
         }
@@ -130,6 +132,10 @@ fn pass(core: &Core, queue: &mut Queue, target: Option<&Target>, whom: Whom, now
         }
         due = due.min(room.due(&waiter));
         next = queue.waiters.after(ticket);
+    }
+    if queue.is_stale {
+        // Something happened between two slices: once more, from the start.
+        due = due.min(time + NEXT_SLICE);
     }
     queue.due = match whom {
         Whom::All | Whom::Due => due,

@@ -62,8 +62,8 @@ impl Naive {
     }
 
     fn update(&mut self, now: Duration) {
-        let is_late = self.oldest().is_some_and(|(arrived, limit)| now - arrived > limit / 2);
-        let is_calm = self.short_since.is_some_and(|since| now - since >= ms(1000));
+        let is_late = self.oldest().is_some_and(|(arrived, limit)| now > arrived + limit / 2);
+        let is_calm = self.short_since.is_some_and(|since| now >= since + ms(1000));
         if self.order == WaitOrder::OldestFirst {
             self.is_newest_first = false;
         } else if is_late {
