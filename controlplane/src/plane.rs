@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use stargate_dataplane::{CoreLevels, Observations, SharedSnapshot};
+use stargate_dataplane::{Bells, CoreLevels, Observations, SharedSnapshot};
 use stargate_routing::BackendUid;
 use tokio::{
     sync::{Notify, watch},
@@ -68,6 +68,7 @@ pub struct ControlPlane {
 /// The data plane as far as it is watched.
 struct Cores {
     observations: Observations,
+    bells: Bells,
     levels: Box<dyn Fn() -> Vec<CoreLevels> + Send + Sync>,
 }
 
@@ -144,9 +145,10 @@ impl ControlPlane {
     pub fn attach(
         &self,
         observations: Observations,
+        bells: Bells,
         levels: impl Fn() -> Vec<CoreLevels> + Send + Sync + 'static,
     ) {
-        let _ = self.data_plane.set(Cores { observations, levels: Box::new(levels) });
+        let _ = self.data_plane.set(Cores { observations, bells, levels: Box::new(levels) });
     }
 
     /// Takes how many lines the log has dropped, for the metrics; the first one given is kept.
@@ -338,7 +340,6 @@ impl ControlPlane {
     pub fn observe(&self) {
         let Some(cores) = self.data_plane.get() else { return };
         let mut observer = lock(&self.observer);
-        observer.follow(&self.snapshot.load());
         let now = Instant::now();
         cores.observations.drain(|observation| observer.record(observation, now));
         let samples = observer.take_samples();
@@ -403,6 +404,7 @@ impl ControlPlane {
         let registry = self.registry();
         let revision = registry.revision();
         if lock(&self.publisher).publish(&registry) {
+            self.wake_waiters();
             tracing::debug!(version = self.snapshot.load().version, revision, "published a snapshot");
             self.tables_wanted.notify_one();
         }
@@ -437,6 +439,13 @@ impl ControlPlane {
                 sleep(took * TABLE_PAUSE_FACTOR).await;
             }
             self.tables_wanted.notified().await;
+        }
+    }
+
+    /// Has the data plane look at the snapshot that was just published for the sake of requests that wait.
+    fn wake_waiters(&self) {
+        if let Some(cores) = self.data_plane.get() {
+            cores.bells.ring();
         }
     }
 

@@ -10,7 +10,7 @@ use serde::{
     de::{IgnoredAny, MapAccess, SeqAccess, Visitor},
 };
 use serde_json::value::RawValue;
-use stargate_routing::{Millis, Tokens};
+use stargate_routing::{Millis, Tokens, Waiting};
 
 use crate::{
     error::{ErrorCode, Refusal},
@@ -21,8 +21,6 @@ use crate::{
 
 /// Bytes of text that make a token, about, in English and code.
 const BYTES_PER_TOKEN: u64 = 4;
-/// Longest that a request may ask to wait.
-const MAX_WAIT: Duration = Duration::from_secs(60);
 
 /// What headers say.
 #[derive(Debug, Default)]
@@ -35,7 +33,8 @@ pub(crate) struct FromHeaders {
     pub(crate) affinity_key: Option<Vec<u8>>,
     pub(crate) priority: Option<u32>,
     pub(crate) slo: Option<Millis>,
-    pub(crate) max_wait: Duration,
+    /// At most [`Waiting::MAX_WAIT`].
+    pub(crate) max_wait: Option<Duration>,
     pub(crate) retry_wait: Option<Duration>,
 }
 
@@ -85,8 +84,7 @@ impl FromHeaders {
             priority: number(headers.priority, "x-priority", u64::from(u32::MAX))?.map(|value| value as u32),
             slo: number(headers.slo_ms, "x-request-slo-ms", u64::MAX)?.map(Millis),
             max_wait: number(headers.max_wait_ms, "x-max-wait-ms", u64::MAX)?
-                .map_or(Duration::ZERO, Duration::from_millis)
-                .min(MAX_WAIT),
+                .map(|wait| Duration::from_millis(wait).min(Waiting::MAX_WAIT)),
             retry_wait: number(headers.retry_wait_ms, "x-stargate-max-wait-ms", u64::MAX)?
                 .map(Duration::from_millis),
         });

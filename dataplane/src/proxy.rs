@@ -1,18 +1,15 @@
-//! Stages three to five of a proxied request: derive, decide and reserve, attempt, again while that is safe.
+//! Stages three to five of a proxied request: derive, choose, attempt, again while that is safe.
 
 use std::{
-    rc::Rc,
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use stargate_routing::{
-    Backend, ClusterUid, Decision, Exclusions, Method, RoutingRequest, Running, Tokens, UnavailableReason,
-    decide,
-};
+use stargate_routing::{Exclusions, Millis, RoutingRequest, Tokens};
 
 use crate::{
     attempt::{AttemptEnd, AttemptFailure, Outbound, Response, attempt},
+    choose::{Choice, Routed, choose, unknown_target},
     client::Client,
     core::Core,
     derive::{self, FromBody, FromHeaders},
@@ -20,14 +17,10 @@ use crate::{
     exchange::Exchange,
     http::RequestHead,
     observation::AttemptResult,
-    race::{Raced, race},
     receive::Body,
-    routing_method,
+    reserved::Reserved,
     upstream_request::{self, Told},
 };
-
-/// How often a request that waits for a backend looks again.
-const POLL: Duration = Duration::from_millis(25);
 
 /// What a request is routed by, complete.
 #[derive(Debug)]
@@ -41,7 +34,7 @@ pub(crate) struct Derived {
 /// A response to relay, with the reservation that it holds.
 pub(crate) struct Answered {
     pub(crate) response: Box<Response>,
-    pub(crate) running: Running,
+    pub(crate) reserved: Reserved,
     pub(crate) cluster_id: Arc<str>,
 }
 
@@ -50,16 +43,6 @@ pub(crate) struct Answered {
 pub(crate) enum ProxyEnd {
     Refused(Refusal),
     ClientLeft,
-}
-
-/// A backend chosen, and reserved for.
-struct Choice {
-    backend: Arc<Backend>,
-    cluster: ClusterUid,
-    cluster_id: Arc<str>,
-    running: Running,
-    rank: u32,
-    expected_queue: Option<Duration>,
 }
 
 /// Retries left, by what they would follow.
@@ -116,12 +99,6 @@ pub(crate) fn check_target(core: &Core, routing_key: Option<&str>, model: &str) 
     if is_known { Ok(()) } else { Err(unknown_target(routing_key, model)) }
 }
 
-fn unknown_target(routing_key: Option<&str>, model: &str) -> Refusal {
-    let scope = if routing_key.is_some() { " for this routing key" } else { "" };
-    let message = format!("nobody serves the model `{model}`{scope}; GET /v1/models lists what is served");
-    Refusal::new(ErrorCode::NoEligibleCandidates, message)
-}
-
 /// Gets a response for the request from some backend.
 pub(crate) async fn respond(
     core: &Core,
@@ -131,23 +108,23 @@ pub(crate) async fn respond(
     derived: &Derived,
     body: &Body,
 ) -> Result<Answered, ProxyEnd> {
+    exchange.input_tokens = derived.input_tokens;
     let mut exclusions = Exclusions::default();
     let mut retries = Retries::new(core, exchange, derived);
+    let mut routed: Option<Routed> = None;
     let mut last: Option<AttemptFailure> = None;
-    let method = selected_method(core, derived).map_err(ProxyEnd::Refused)?;
     core.retry_budget.borrow_mut().request();
     loop {
-        let choice =
-            match choose_or_wait(core, client, exchange, derived, method.as_deref(), &exclusions).await? {
-                Ok(choice) => choice,
-                // Why the last attempt failed says more than that no other can be made.
-                Err(refusal) => {
-                    return Err(ProxyEnd::Refused(last.map_or(refusal, AttemptFailure::into_refusal)));
-                }
-            };
-        let Choice { backend, cluster, cluster_id, running, rank, expected_queue } = choice;
+        let choice = match choose(core, client, exchange, derived, &mut routed, &exclusions).await? {
+            Ok(choice) => choice,
+            // Why the last attempt failed says more than that no other can be made.
+            Err(refusal) => {
+                return Err(ProxyEnd::Refused(last.map_or(refusal, AttemptFailure::into_refusal)));
+            }
+        };
+        let Choice { backend, cluster, cluster_id, reserved, selection, expected_queue } = choice;
         exchange.attempts += 1;
-        exchange.rank = rank;
+        exchange.selection = Some(selection);
         exchange.backend = Some(backend.clone());
         let mut message = core.buffers.take();
         let body_bytes = body.bytes(&client.inbound);
@@ -178,7 +155,7 @@ pub(crate) async fn respond(
                     debug_assert!(excluded, "settings bound the attempts to what can be excluded");
                     continue;
                 }
-                return Ok(Answered { response, running, cluster_id });
+                return Ok(Answered { response, reserved, cluster_id });
             }
             AttemptEnd::Failed(failure) => {
                 exchange.attempt_ended(core, failure.result, None);
@@ -201,105 +178,20 @@ pub(crate) async fn respond(
     }
 }
 
-/// The method that the request selects, if any. Of an unknown target nothing is selected.
-fn selected_method(core: &Core, derived: &Derived) -> Result<Option<Rc<Method>>, Refusal> {
-    let Some(expression) = &derived.headers.routing_method else { return Ok(None) };
-    core.with_snapshot(|snapshot| {
-        let target = snapshot.target(derived.headers.routing_key.as_deref(), &derived.model);
-        target.map(|target| routing_method::resolve(core, &target.policy, expression)).transpose()
-    })
-}
+// === impl Derived ===
 
-/// Decides, and as long as the request's routing budget lasts, decides again where nothing is available.
-async fn choose_or_wait(
-    core: &Core,
-    client: &mut Client,
-    exchange: &mut Exchange,
-    derived: &Derived,
-    method: Option<&Method>,
-    exclusions: &Exclusions,
-) -> Result<Result<Choice, Refusal>, ProxyEnd> {
-    let began = Instant::now();
-    let mut now = began;
-    let chosen = loop {
-        let elapsed = now.saturating_duration_since(exchange.started);
-        let chosen = choose(core, exchange, derived, method, exclusions, elapsed);
-        let left = derived.headers.max_wait.saturating_sub(elapsed);
-        // An unknown target is unknown for good as far as anyone can tell; what failed within this request
-        // does not come back within it.
-        let can_change = matches!(&chosen, Err(refusal) if refusal.code == ErrorCode::NoActiveBackend);
-        if !can_change || left.is_zero() || !exclusions.is_empty() {
-            break chosen;
+impl Derived {
+    /// What it is routed by, with this SLO, at its arrival.
+    pub(crate) fn request(&self, slo: Option<Millis>) -> RoutingRequest<'_> {
+        RoutingRequest {
+            input_tokens: self.input_tokens,
+            input_tokens_given: self.headers.input_tokens.is_some(),
+            affinity_key: self.affinity_key.as_deref(),
+            priority: self.headers.priority.unwrap_or_default(),
+            slo,
+            elapsed: Duration::ZERO,
         }
-        // Boxed: a timer is large, and hardly any request waits for one.
-        match race(Box::pin(monoio::time::sleep(left.min(POLL))), &mut client.watch, left).await {
-            Raced::ClientLeft => return Err(ProxyEnd::ClientLeft),
-            Raced::TimedOut | Raced::Done(()) => now = Instant::now(),
-        }
-    };
-    exchange.routing += began.elapsed();
-    Ok(chosen)
-}
-
-/// The decision, and the reservation in the same breath, so that the next decision sees it.
-fn choose(
-    core: &Core,
-    exchange: &mut Exchange,
-    derived: &Derived,
-    method: Option<&Method>,
-    exclusions: &Exclusions,
-    elapsed: Duration,
-) -> Result<Choice, Refusal> {
-    let routing_key = derived.headers.routing_key.as_deref();
-    core.with_snapshot(|snapshot| {
-        let Some(target) = snapshot.target(routing_key, &derived.model) else {
-            return Err(unknown_target(routing_key, &derived.model));
-        };
-        exchange.target = Some(target.name.clone());
-        let request = RoutingRequest {
-            input_tokens: derived.input_tokens,
-            input_tokens_given: derived.headers.input_tokens.is_some(),
-            affinity_key: derived.affinity_key.as_deref(),
-            priority: derived.headers.priority.unwrap_or_default(),
-            slo: derived.headers.slo,
-            elapsed,
-        };
-        match decide(
-            target,
-            &method.unwrap_or(&target.policy.method).algorithm,
-            &request,
-            exclusions,
-            &mut core.decisions.borrow_mut(),
-        ) {
-            Decision::Selected(selected) => {
-                let cluster = &target.clusters[selected.cluster.0];
-                Ok(Choice {
-                    running: cluster.load.enter(derived.input_tokens),
-                    cluster: cluster.uid,
-                    cluster_id: cluster.cluster_id.clone(),
-                    backend: selected.backend,
-                    rank: selected.rank,
-                    expected_queue: selected.queue_delay,
-                })
-            }
-            Decision::Wait(_) => {
-                let message = format!("the model `{}` cannot be served yet", derived.model);
-                Err(Refusal::new(ErrorCode::NoCapacity, message))
-            }
-            Decision::Unavailable(reason) => {
-                let why = match reason {
-                    UnavailableReason::NoActiveBackend => "none of its backends is active",
-                    UnavailableReason::AllExcluded => "every backend has failed for this request",
-                    UnavailableReason::NoCapacity => "every cluster is full",
-                    UnavailableReason::NoEligibleCandidate => {
-                        "no cluster reports what the routing algorithm needs"
-                    }
-                };
-                let message = format!("the model `{}` cannot be served now: {why}", derived.model);
-                Err(Refusal::new(ErrorCode::NoActiveBackend, message))
-            }
-        }
-    })
+    }
 }
 
 // === impl Retries ===

@@ -113,6 +113,22 @@ fn engines_that_push_their_stats_are_routed_by_them() {
     drop(free);
 }
 
+#[test]
+fn throughput_that_nobody_reports_is_learned_from_the_traffic() {
+    // Of 10 000 tokens a second, which is what is assumed, this engine takes a fifth.
+    let engine = Engine::builder("e1").flag("prefill-tps", 2000).start();
+    let gateway = Gateway::before(&engine.url());
+    let known = || stats_of(&gateway.snapshot(), "e1")["last_mean_input_tps"].as_f64();
+    let assumed = known().expect("an assumption");
+    for number in 0..6 {
+        // Each another prompt, so that none is found in the engine's cache.
+        let prompt = format!("{number} ").repeat(400);
+        let long = json!({ "model": "mock", "messages": [{ "role": "user", "content": prompt }] });
+        let _ = gateway.client().send(&Request::post("/v1/chat/completions", &long)).expect_ok();
+    }
+    eventually("it is learned", || known().is_some_and(|learned| learned < assumed / 2.0));
+}
+
 /// The stats of a cluster in the snapshot.
 fn stats_of(snapshot: &Value, cluster: &str) -> Value {
     snapshot["targets"]

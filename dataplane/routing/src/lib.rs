@@ -43,6 +43,7 @@ mod stats;
 mod trace;
 mod units;
 mod wait_and_widen;
+mod wait_queue;
 
 pub use admission::{AdmissionRefusal, admit, best_ttft};
 pub use algorithm::{
@@ -50,7 +51,7 @@ pub use algorithm::{
     PulsarWaitAndWidenParameters, QueueSlo, RendezvousWeight, SampleCount, Seed, UnknownConcurrency,
     VirtualNodes, WaitAndWidenParameters, Widening,
 };
-pub use decide::{decide, decide_and_enter};
+pub use decide::{decide, decide_and_enter, has_place};
 pub use decision::{Decision, Selected, UnavailableReason, Wait, WaitReason};
 pub use decision_state::DecisionState;
 pub use explain::explain;
@@ -66,3 +67,4 @@ pub use snapshot::{
 };
 pub use stats::{ClusterStats, EffectiveStats};
 pub use units::{Millis, Nanos, Seconds, Tokens, TokensPerSecond};
+pub use wait_queue::{Ticket, WaitQueue};

@@ -158,3 +158,17 @@ fn the_queue_delay_told_is_that_of_the_requests_priority() {
         assert_eq!(selected.queue_delay, Some(expected));
     }
 }
+
+#[test]
+fn a_look_for_a_place_takes_nobodys_turn() {
+    let (full, empty) = (target(Algorithm::RoundRobin, idle(3)), target(Algorithm::RoundRobin, Vec::new()));
+    let (request, exclusions, mut state) = (request(1), Exclusions::default(), DecisionState::with_seed(1));
+    let order: Vec<usize> = (0..6)
+        .map(|_| {
+            assert!(has_place(&full, &Algorithm::RoundRobin, &request, &exclusions, &mut state));
+            selected(decide(&full, &request, &exclusions, &mut state)).cluster.0
+        })
+        .collect();
+    assert_eq!(order, [0, 1, 2, 0, 1, 2]);
+    assert!(!has_place(&empty, &Algorithm::RoundRobin, &request, &exclusions, &mut state));
+}
