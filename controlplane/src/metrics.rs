@@ -38,11 +38,11 @@ const ROUTING_BUCKETS: [f64; 14] = [
     60.0,
 ];
 
+/// Time to build a ranking table, in seconds: from an update to a first build with 1000 clusters.
+const BUILD_BUCKETS: [f64; 9] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 2.5];
 /// Time that a request waited, in seconds: from the first free place to the longest wait.
 const WAIT_BUCKETS: [f64; 13] =
     [0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 15.0, 60.0];
-/// Time to build a ranking table, in seconds: from an update to a first build with 1000 clusters.
-const BUILD_BUCKETS: [f64; 9] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 2.5];
 
 /// A level that is never negative.
 type Level = GenericGauge<AtomicU64>;
