@@ -79,6 +79,12 @@ impl AffinityRing {
         self.points.len()
     }
 
+    /// Where the points lie in memory: a ring that was built anew has others.
+    #[cfg(test)]
+    fn first_point(&self) -> *const u64 {
+        self.points.as_ptr()
+    }
+
     fn has_length_of(&self, clusters: &[Cluster]) -> bool {
         clusters.len().min(CLUSTERS_MAX) == self.id_hashes.len()
     }

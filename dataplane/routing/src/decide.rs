@@ -198,3 +198,5 @@ impl From<NoChoice> for Decision {
 
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod together;

@@ -120,6 +120,11 @@ pub(crate) fn request(input_tokens: u64) -> RoutingRequest<'static> {
     RoutingRequest { input_tokens: Tokens(input_tokens), ..RoutingRequest::default() }
 }
 
+/// A nanosecond earlier.
+pub(crate) fn just_before(moment: Duration) -> Duration {
+    moment.saturating_sub(Duration::from_nanos(1))
+}
+
 pub(crate) fn exclude(
     target: &Target,
     clusters: impl IntoIterator<Item = usize>,

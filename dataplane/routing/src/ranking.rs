@@ -97,10 +97,10 @@ impl<'a> Ranking<'a> {
         let len = self.target.clusters.len();
         if count.min(len) <= Self::FIRST {
             let row = self.row(memo);
-            let ranks = &mut memo.scratch.ranks;
-            ranks.clear();
-            ranks.extend(row.clusters().take(count));
-            return ranks;
+            // The room for deeper ranks as well: a later one finds it.
+            memo.scratch.clear(len);
+            memo.scratch.ranks.extend(row.clusters().take(count));
+            return &memo.scratch.ranks;
         }
         let scratch = &mut memo.scratch;
         scratch.clear(len);

@@ -118,6 +118,10 @@ impl<'a> Selection<'a> {
         let times = candidates.iter().map(|candidate| candidate.bucket_ttft);
         let through = buckets.opened(self.elapsed, range.slowest, times.clone(), &mut scratch.sorted);
         trace.considers(set, candidates);
+        // However many buckets open later on, there is room to sort them.
+        if scratch.sorted.capacity() < candidates.len() {
+            scratch.sorted.reserve(candidates.len());
+        }
         // Written and then kept or not: whether one is kept is as good as random, and a branch on that costs
         // more than all else here.
         scratch.open.resize(candidates.len(), 0);

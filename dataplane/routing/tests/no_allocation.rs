@@ -6,12 +6,14 @@ use std::{
     cell::Cell,
     net::Ipv4Addr,
     sync::Arc,
+    time::Duration,
 };
 
 use stargate_routing::{
     Algorithm, Backend, BackendUid, Cluster, ClusterStats, ClusterUid, Comparator, Decision, DecisionState,
-    Exclusions, Nanos, PowerOfNParameters, PulsarParameters, RendezvousWeight, RendezvousWeights,
-    RoutingRequest, SampleCount, Seed, Target, TargetName, Tokens, TokensPerSecond, decide,
+    Exclusions, Nanos, PowerOfNParameters, PrimaryAdmission, PulsarParameters, PulsarWaitAndWidenParameters,
+    RendezvousWeight, RendezvousWeights, RoutingRequest, SampleCount, Seed, Target, TargetName, Tokens,
+    TokensPerSecond, WaitAndWidenParameters, Widening, decide, decide_and_enter,
 };
 
 /// Counts what its own thread does, so that other threads of the test process do not show.
@@ -79,6 +81,9 @@ fn cluster(number: u64) -> Cluster {
     let stats = ClusterStats {
         last_mean_input_tps: TokensPerSecond(1_000.0 + number as f64),
         max_input_tps: Some(TokensPerSecond(2_000.0)),
+        // Every third is full.
+        num_running_queries: number % 3,
+        max_engine_concurrency: 2,
         queued_input: Tokens(number),
         queue_time_estimates: [(0, Nanos(1_000)), (3, Nanos(2_000))].into(),
         kv_free: Some(Tokens(number * 100)),
@@ -120,7 +125,36 @@ fn algorithms() -> Vec<Algorithm> {
             comparator: Comparator::default(),
         })
     });
-    power_of_n.chain([Algorithm::RoundRobin, Algorithm::Random]).chain(pulsar).collect()
+    power_of_n.chain([Algorithm::RoundRobin, Algorithm::Random]).chain(pulsar).chain(widening()).collect()
+}
+
+/// Groups of several sizes; bands and buckets of which some are open at each of the test's times.
+fn widening() -> Vec<Algorithm> {
+    let of_group = |affinity_group| {
+        let widening = Widening {
+            seed: Seed::new("1"),
+            affinity_wait: Duration::from_millis(50),
+            ttft_bucket_size: Duration::from_millis(1),
+            ..Widening::default()
+        };
+        let wait_and_widen =
+            WaitAndWidenParameters { widening: widening.clone(), affinity_group, ..Default::default() };
+        let pulsar = |primary_admission| {
+            Algorithm::PulsarWaitAndWiden(PulsarWaitAndWidenParameters {
+                widening: widening.clone(),
+                affinity_group,
+                primary_admission,
+                consider_kv_free_tokens: affinity_group == 2,
+                ..Default::default()
+            })
+        };
+        [
+            pulsar(PrimaryAdmission::Eligible),
+            pulsar(PrimaryAdmission::Capacity),
+            Algorithm::WaitAndWiden(wait_and_widen),
+        ]
+    };
+    [0, 2, 15].into_iter().flat_map(of_group).collect()
 }
 
 fn exclusions(clusters: &[Cluster]) -> [Exclusions; 3] {
@@ -145,46 +179,71 @@ fn the_allocator_counts() {
     assert_eq!(calls, 2);
 }
 
+/// A target of this many clusters for one algorithm, of whom the first rank of a key may be full.
+fn target(cluster_count: u64) -> Target {
+    Target {
+        name: Arc::new(TargetName { routing_key: Some("tenant".into()), model: "m".into() }),
+        policy: Arc::default(),
+        round_robin: Arc::default(),
+        clusters: (0..cluster_count).map(cluster).collect(),
+        // The same clusters under every algorithm.
+        ranking_revision: 1 + cluster_count,
+        ranking: None,
+    }
+}
+
+fn requests(long_key: &[u8]) -> Vec<RoutingRequest<'_>> {
+    let times = [0, 60, 130, 100_000].map(Duration::from_millis);
+    let of_key = |affinity_key| {
+        times.map(|elapsed| RoutingRequest {
+            input_tokens: Tokens(700),
+            affinity_key,
+            priority: 2,
+            elapsed,
+            ..RoutingRequest::default()
+        })
+    };
+    [None, Some(&b"session"[..]), Some(long_key)].into_iter().flat_map(of_key).collect()
+}
+
 #[test]
 fn no_algorithm_allocates_or_frees_with_or_without_exclusions() {
     let long_key = vec![b'k'; 1_000];
-    let requests = [None, Some(&b"session"[..]), Some(&long_key[..])].map(|affinity_key| RoutingRequest {
-        input_tokens: Tokens(700),
-        affinity_key,
-        priority: 2,
-        ..RoutingRequest::default()
-    });
+    let requests = requests(&long_key);
     let mut state = DecisionState::with_seed(0);
     // With 12 clusters, the largest set of exclusions leaves none.
     for cluster_count in [0, 12, 20, 200] {
         for algorithm in algorithms() {
-            let target = Target {
-                name: Arc::new(TargetName { routing_key: Some("tenant".into()), model: "m".into() }),
-                policy: Arc::default(),
-                round_robin: Arc::default(),
-                clusters: (0..cluster_count).map(cluster).collect(),
-                // The same clusters under every algorithm.
-                ranking_revision: 1 + cluster_count,
-                ranking: None,
-            };
+            let target = target(cluster_count);
             let all_exclusions = if cluster_count == 0 {
                 std::array::from_fn(|_| Exclusions::default())
             } else {
                 exclusions(&target.clusters)
             };
+            // Rings are built, and rankings and sets that are larger than any before find their room.
+            for request in &requests {
+                drop(decide(&target, &algorithm, request, &all_exclusions[0], &mut state));
+            }
             for (excluded, exclusions) in all_exclusions.iter().enumerate() {
                 for request in &requests {
                     let (calls, is_selected) = calls_during(|| {
                         let mut is_selected = false;
-                        for _ in 0..50 {
+                        for _ in 0..20 {
                             let decision = decide(&target, &algorithm, request, exclusions, &mut state);
                             is_selected = matches!(decision, Decision::Selected(_));
+                            drop(decide_and_enter(&target, &algorithm, request, exclusions, &mut state));
                         }
                         is_selected
                     });
-                    assert_eq!(calls, 0, "{algorithm:?}, {cluster_count} clusters");
+                    assert_eq!(calls, 0, "{algorithm:?}, {cluster_count} clusters, {request:?}");
                     let is_possible = cluster_count > 12 || (cluster_count == 12 && excluded < 2);
-                    assert_eq!(is_selected, is_possible, "{algorithm:?}, {cluster_count} clusters");
+                    let may_wait =
+                        matches!(algorithm, Algorithm::WaitAndWiden(_) | Algorithm::PulsarWaitAndWiden(_));
+                    if may_wait {
+                        assert!(is_possible || !is_selected);
+                    } else {
+                        assert_eq!(is_selected, is_possible, "{algorithm:?}, {cluster_count} clusters");
+                    }
                 }
             }
         }

@@ -4,21 +4,15 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::{
-    ClusterStats, RendezvousWeight, Tokens, TokensPerSecond,
+    ClusterStats, Tokens, TokensPerSecond,
     fleet::{
         any_exclusions, any_instant_algorithm, any_plans, any_request, build, cluster, clusters, decide,
-        eligible_positions, exclude, idle, power_of, pulsar, request, selected, target, throughput,
-        unavailable,
+        eligible_positions, exclude, idle, request, selected, target, throughput, unavailable,
     },
 };
 
-fn every_algorithm() -> [Algorithm; 4] {
-    [
-        power_of(2, crate::Comparator::Ttft),
-        Algorithm::RoundRobin,
-        Algorithm::Random,
-        pulsar(RendezvousWeight::default(), false),
-    ]
+fn every_algorithm() -> [Algorithm; 6] {
+    crate::AlgorithmKind::ALL.map(crate::AlgorithmKind::with_defaults)
 }
 
 fn decide_once(target: &Target, request: &RoutingRequest<'_>, exclusions: &Exclusions) -> Decision {
@@ -171,4 +165,49 @@ fn a_look_for_a_place_takes_nobodys_turn() {
         .collect();
     assert_eq!(order, [0, 1, 2, 0, 1, 2]);
     assert!(!has_place(&empty, &Algorithm::RoundRobin, &request, &exclusions, &mut state));
+}
+
+#[test]
+fn what_was_selected_is_counted_and_what_was_not_is_not() {
+    for algorithm in every_algorithm() {
+        let target = target(algorithm, idle(2));
+        let mut state = DecisionState::with_seed(0);
+        let decide_and_enter = |exclusions: &Exclusions, state: &mut DecisionState| {
+            crate::decide_and_enter(&target, &target.policy.method.algorithm, &request(7), exclusions, state)
+        };
+        let (decision, running) = decide_and_enter(&Exclusions::default(), &mut state);
+        let cluster = &target.clusters[selected(decision).cluster.0];
+        assert_eq!((cluster.load.running(), cluster.load.queued()), (1, 1));
+        assert_eq!(cluster.load.queued_input(), Tokens(7));
+        drop(running);
+        assert_eq!(cluster.load.running(), 0);
+        let (decision, running) = decide_and_enter(&exclude(&target, [0, 1], []), &mut state);
+        assert_eq!(unavailable(decision), UnavailableReason::AllExcluded);
+        assert!(running.is_none() && target.clusters.iter().all(|cluster| cluster.load.running() == 0));
+    }
+}
+
+#[test]
+fn the_queue_delay_told_is_without_the_request_itself() {
+    for algorithm in every_algorithm() {
+        let target = target(algorithm, clusters([throughput(1_000.0)]));
+        let algorithm = &target.policy.method.algorithm;
+        let mut state = DecisionState::with_seed(0);
+        let decided =
+            crate::decide_and_enter(&target, algorithm, &request(500), &Exclusions::default(), &mut state);
+        assert_eq!(selected(decided.0).queue_delay, Some(Duration::ZERO));
+    }
+}
+
+#[test]
+fn an_attempt_that_is_not_entered_leaves_no_trace() {
+    let target = target(Algorithm::Random, idle(1));
+    let load = &target.clusters[0].load;
+    let seen = load.read().attempts;
+    let first = load.enter_unless_raised(Tokens(5), seen).unwrap();
+    assert!(load.enter_unless_raised(Tokens(5), seen).is_none());
+    assert_eq!((load.running(), load.queued(), load.queued_input()), (1, 1, Tokens(5)));
+    let seen = load.read().attempts;
+    drop(first);
+    assert!(load.enter_unless_raised(Tokens(5), seen).is_some(), "who left is in nobody's way");
 }

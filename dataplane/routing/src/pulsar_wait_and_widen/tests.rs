@@ -4,7 +4,7 @@ use crate::{
     Algorithm, ClusterStats, Decision, DecisionState, Exclusions, Millis, Nanos, PrimaryAdmission,
     PulsarWaitAndWidenParameters, QueueSlo, Ranking, RoutingRequest, Target, Tokens, TokensPerSecond,
     UnavailableReason, Wait, WaitReason, Widening,
-    fleet::{clusters, decide, exclude, request, selected, target, unavailable},
+    fleet::{clusters, decide, exclude, just_before, request, selected, target, unavailable},
 };
 
 const KEY: &[u8] = b"session-1";
@@ -39,7 +39,7 @@ fn guarded() -> PulsarWaitAndWidenParameters {
 /// A target of `count` clusters, each with the stats of its rank in the ranking of the test's key.
 fn ranked(
     count: usize,
-    parameters: PulsarWaitAndWidenParameters,
+    parameters: &PulsarWaitAndWidenParameters,
     stats: impl Fn(usize) -> ClusterStats,
 ) -> Fleet {
     let mut target = target(Algorithm::PulsarWaitAndWiden(parameters.clone()), clusters(vec![free(); count]));
@@ -92,7 +92,7 @@ fn without_queue_slo_fields_an_eligible_primary_wins_at_once_full_or_not() {
     let parameters =
         PulsarWaitAndWidenParameters { primary_admission: PrimaryAdmission::Eligible, ..guarded() };
     for load in [0, 10, 1_000_000] {
-        let fleet = ranked(3, parameters.clone(), |rank| if rank == 1 { running(load) } else { free() });
+        let fleet = ranked(3, &parameters, |rank| if rank == 1 { running(load) } else { free() });
         assert_eq!(rank(fleet.at(ms(0))), (1, false));
     }
 }
@@ -105,7 +105,7 @@ fn with_queue_slo_fields_the_primary_must_keep_to_them() {
         parameters.primary_admission = PrimaryAdmission::Eligible;
         parameters.widening.max_queued = 5;
         parameters.widening.queue_slo = QueueSlo::new(ms(0), ms(ceil));
-        let fleet = ranked(2, parameters, |_| queued.clone());
+        let fleet = ranked(2, &parameters, |_| queued.clone());
         let request = RoutingRequest { slo: slo.map(Millis), ..keyed_at(ms(0)) };
         let decision = fleet.decide(&request, &Exclusions::default());
         assert_eq!(matches!(decision, Decision::Selected(_)), expected, "{slo:?}, {ceil}: {decision:?}");
@@ -117,15 +117,15 @@ fn by_capacity_the_primary_is_taken_at_once_only_with_room_under_max_queued() {
     let mut parameters = guarded();
     parameters.widening.max_queued = 2;
     for (load, expected) in [(11, true), (12, false)] {
-        let fleet = ranked(3, parameters.clone(), |rank| if rank == 1 { running(load) } else { free() });
+        let fleet = ranked(3, &parameters, |rank| if rank == 1 { running(load) } else { free() });
         assert_eq!(matches!(fleet.at(ms(0)), Decision::Selected(_)), expected, "{load} running");
     }
 }
 
 #[test]
 fn an_affinity_wait_holds_a_full_primary_before_widening() {
-    let fleet = ranked(5, guarded(), |rank| if rank == 1 { running(10) } else { free() });
-    for elapsed in [ms(0), ms(50) - Duration::from_nanos(1)] {
+    let fleet = ranked(5, &guarded(), |rank| if rank == 1 { running(10) } else { free() });
+    for elapsed in [ms(0), just_before(ms(50))] {
         assert_eq!(wait(fleet.at(elapsed)), Wait { until: ms(50), reason: WaitReason::Affinity });
     }
     let (rank, is_fallback) = rank(fleet.at(ms(50)));
@@ -134,7 +134,7 @@ fn an_affinity_wait_holds_a_full_primary_before_widening() {
 
 #[test]
 fn a_place_in_the_group_is_taken_whenever_it_comes() {
-    let fleet = ranked(5, guarded(), |_| free());
+    let fleet = ranked(5, &guarded(), |_| free());
     for elapsed in [ms(0), ms(49), ms(50), ms(60_000)] {
         assert_eq!(rank(fleet.at(elapsed)), (1, false));
     }
@@ -143,23 +143,23 @@ fn a_place_in_the_group_is_taken_whenever_it_comes() {
 #[test]
 fn a_group_of_k_widens_the_group() {
     let parameters = PulsarWaitAndWidenParameters { affinity_group: 3, ..guarded() };
-    let fleet = ranked(6, parameters, |rank| if rank == 3 { free() } else { running(10) });
+    let fleet = ranked(6, &parameters, |rank| if rank == 3 { free() } else { running(10) });
     assert_eq!(rank(fleet.at(ms(0))), (3, false));
     let parameters = PulsarWaitAndWidenParameters { affinity_group: 2, ..guarded() };
-    let fleet = ranked(6, parameters, |rank| if rank == 3 { free() } else { running(10) });
+    let fleet = ranked(6, &parameters, |rank| if rank == 3 { free() } else { running(10) });
     assert_eq!(wait(fleet.at(ms(0))).reason, WaitReason::Affinity);
 }
 
 #[test]
 fn a_group_of_0_reads_as_one_of_1() {
     let parameters = PulsarWaitAndWidenParameters { affinity_group: 0, ..guarded() };
-    let fleet = ranked(6, parameters, |rank| if rank == 1 { free() } else { running(10) });
+    let fleet = ranked(6, &parameters, |rank| if rank == 1 { free() } else { running(10) });
     assert_eq!(rank(fleet.at(ms(0))), (1, false));
 }
 
 #[test]
 fn the_group_is_not_refilled_after_an_exclusion() {
-    let fleet = ranked(4, guarded(), |_| free());
+    let fleet = ranked(4, &guarded(), |_| free());
     let exclusions = fleet.excluding([1]);
     let held = wait(fleet.decide(&keyed_at(ms(0)), &exclusions));
     assert_eq!(held, Wait { until: ms(50), reason: WaitReason::Affinity });
@@ -170,7 +170,7 @@ fn the_group_is_not_refilled_after_an_exclusion() {
 fn a_member_short_of_kv_tokens_holds_the_groups_place() {
     let kv = |free_tokens| ClusterStats { kv_free: Some(Tokens(free_tokens)), ..free() };
     let parameters = PulsarWaitAndWidenParameters { consider_kv_free_tokens: true, ..guarded() };
-    let fleet = ranked(3, parameters, |rank| if rank == 1 { kv(99) } else { kv(100) });
+    let fleet = ranked(3, &parameters, |rank| if rank == 1 { kv(99) } else { kv(100) });
     let request = |elapsed| RoutingRequest { input_tokens: Tokens(100), ..keyed_at(elapsed) };
     let held = wait(fleet.decide(&request(ms(0)), &Exclusions::default()));
     assert_eq!(held, Wait { until: ms(50), reason: WaitReason::Affinity });
@@ -182,7 +182,7 @@ fn a_member_short_of_kv_tokens_holds_the_groups_place() {
 fn a_member_excluded_is_not_a_kv_skip() {
     let parameters = PulsarWaitAndWidenParameters { consider_kv_free_tokens: true, ..guarded() };
     let enough = ClusterStats { kv_free: Some(Tokens(100)), ..free() };
-    let fleet = ranked(3, parameters, |_| enough.clone());
+    let fleet = ranked(3, &parameters, |_| enough.clone());
     let widened = selected(fleet.decide(&keyed_at(ms(50)), &fleet.excluding([1])));
     assert!(!widened.after_kv_skip && widened.is_fallback);
 }
@@ -191,12 +191,12 @@ fn a_member_excluded_is_not_a_kv_skip() {
 fn free_kv_tokens_count_in_the_open_set_as_well() {
     let kv = |free_tokens| ClusterStats { kv_free: free_tokens, ..free() };
     let parameters = PulsarWaitAndWidenParameters { consider_kv_free_tokens: true, ..guarded() };
-    let fleet = ranked(3, parameters, |rank| if rank == 3 { kv(Some(Tokens(100))) } else { kv(None) });
+    let fleet = ranked(3, &parameters, |rank| if rank == 3 { kv(Some(Tokens(100))) } else { kv(None) });
     let request = RoutingRequest { input_tokens: Tokens(100), ..keyed_at(ms(50)) };
     let widened = selected(fleet.decide(&request, &Exclusions::default()));
     assert_eq!((widened.rank, widened.after_kv_skip), (3, true));
     let none =
-        ranked(3, PulsarWaitAndWidenParameters { consider_kv_free_tokens: true, ..guarded() }, |_| kv(None));
+        ranked(3, &PulsarWaitAndWidenParameters { consider_kv_free_tokens: true, ..guarded() }, |_| kv(None));
     assert_eq!(unavailable(none.decide(&request, &Exclusions::default())), UnavailableReason::NoCapacity);
 }
 
@@ -206,13 +206,13 @@ fn opening_of(
     parameters: &PulsarWaitAndWidenParameters,
     openings: &[Duration],
 ) -> Duration {
-    let fleet = ranked(40, parameters.clone(), |rank| if rank == rank_free { free() } else { running(10) });
+    let fleet = ranked(40, parameters, |rank| if rank == rank_free { free() } else { running(10) });
     let mut elapsed = ms(0);
     for expected in openings {
         let held = wait(fleet.at(elapsed));
         assert_eq!(held.until, *expected, "after {elapsed:?}");
-        let just_before = wait(fleet.at(held.until - Duration::from_nanos(1)));
-        assert_eq!(just_before.until, *expected);
+        let still = wait(fleet.at(just_before(held.until)));
+        assert_eq!(still.until, *expected);
         let reason =
             if elapsed < parameters.widening.affinity_wait { WaitReason::Affinity } else { WaitReason::Band };
         assert_eq!(held.reason, reason);
@@ -265,20 +265,20 @@ fn an_interval_of_0_opens_all() {
 fn without_wait_and_interval_all_is_open_at_once() {
     let mut parameters = guarded();
     parameters.widening.affinity_wait = ms(0);
-    let fleet = ranked(40, parameters, |rank| if rank == 40 { free() } else { running(10) });
+    let fleet = ranked(40, &parameters, |rank| if rank == 40 { free() } else { running(10) });
     assert_eq!(rank(fleet.at(ms(0))), (40, true));
 }
 
 #[test]
 fn when_all_is_open_and_full_there_is_nothing_to_wait_for() {
-    let fleet = ranked(4, guarded(), |_| running(10));
+    let fleet = ranked(4, &guarded(), |_| running(10));
     assert_eq!(wait(fleet.at(ms(99))).until, ms(100));
     assert_eq!(unavailable(fleet.at(ms(100))), UnavailableReason::NoCapacity);
 }
 
 #[test]
 fn buckets_of_the_open_ranks_are_counted_from_the_end_of_the_affinity_wait() {
-    let fleet = ranked(3, guarded(), |rank| {
+    let fleet = ranked(3, &guarded(), |rank| {
         let rtt = Nanos(if rank == 3 { 40_000_000 } else { 0 });
         ClusterStats { rtt, ..if rank == 3 { free() } else { running(10) } }
     });
@@ -296,7 +296,7 @@ fn of_a_band_and_a_bucket_the_earlier_is_waited_for() {
     ] {
         let parameters =
             PulsarWaitAndWidenParameters { band_widen_interval: Some(ms(interval)), ..guarded() };
-        let fleet = ranked(8, parameters, |rank| if rank == 3 { far(40) } else { far(0) });
+        let fleet = ranked(8, &parameters, |rank| if rank == 3 { far(40) } else { far(0) });
         assert_eq!(wait(fleet.at(ms(50))), expected);
     }
 }
@@ -305,17 +305,17 @@ fn of_a_band_and_a_bucket_the_earlier_is_waited_for() {
 fn overflow_with_fallback_max_queued_0_never_joins_a_queue() {
     let mut parameters = guarded();
     parameters.widening.max_queued = 4;
-    let fleet = ranked(4, parameters.clone(), |rank| if rank == 1 { running(14) } else { running(10) });
+    let fleet = ranked(4, &parameters, |rank| if rank == 1 { running(14) } else { running(10) });
     assert_eq!(unavailable(fleet.at(ms(60_000))), UnavailableReason::NoCapacity);
     parameters.fallback_max_queued = 1;
-    let fleet = ranked(4, parameters, |rank| if rank == 1 { running(14) } else { running(10) });
+    let fleet = ranked(4, &parameters, |rank| if rank == 1 { running(14) } else { running(10) });
     assert!(rank(fleet.at(ms(50))).1);
 }
 
 #[test]
 fn the_group_is_checked_again_under_fallback_max_queued() {
     let parameters = PulsarWaitAndWidenParameters { fallback_max_queued: 1, ..guarded() };
-    let fleet = ranked(3, parameters, |rank| if rank == 1 { running(10) } else { running(11) });
+    let fleet = ranked(3, &parameters, |rank| if rank == 1 { running(10) } else { running(11) });
     assert_eq!(rank(fleet.at(ms(50))), (1, true));
 }
 
@@ -323,7 +323,7 @@ fn the_group_is_checked_again_under_fallback_max_queued() {
 fn the_rank_told_is_that_of_the_whole_ranking() {
     for free_rank in 1..=20 {
         let parameters = PulsarWaitAndWidenParameters { band_widen_interval: Some(ms(0)), ..guarded() };
-        let fleet = ranked(20, parameters, |rank| if rank == free_rank { free() } else { running(10) });
+        let fleet = ranked(20, &parameters, |rank| if rank == free_rank { free() } else { running(10) });
         let exclusions = fleet.excluding((1..free_rank).take(3));
         let chosen = selected(fleet.decide(&keyed_at(ms(50)), &exclusions));
         assert_eq!((chosen.rank as usize, chosen.cluster.0), (free_rank, fleet.order[free_rank - 1]));
@@ -333,7 +333,7 @@ fn the_rank_told_is_that_of_the_whole_ranking() {
 #[test]
 fn clusters_without_a_weight_are_never_selected_for_a_key() {
     let parameters = PulsarWaitAndWidenParameters { band_widen_interval: Some(ms(0)), ..guarded() };
-    let mut fleet = ranked(3, parameters, |_| running(10));
+    let mut fleet = ranked(3, &parameters, |_| running(10));
     let unweighted = fleet.order[2];
     fleet.target.clusters[unweighted].rendezvous.max_input_tps = 0.0;
     fleet.target.clusters[unweighted].stats = free();
@@ -362,14 +362,14 @@ fn a_request_without_a_key_widens_over_all_clusters_under_fallback_max_queued() 
 
 #[test]
 fn when_all_are_excluded_nothing_is_waited_for() {
-    let fleet = ranked(3, guarded(), |_| free());
+    let fleet = ranked(3, &guarded(), |_| free());
     let all = fleet.excluding([1, 2, 3]);
     assert_eq!(unavailable(fleet.decide(&keyed_at(ms(0)), &all)), UnavailableReason::AllExcluded);
 }
 
 #[test]
 fn when_all_with_a_weight_are_excluded_nothing_is_waited_for() {
-    let mut fleet = ranked(3, guarded(), |_| free());
+    let mut fleet = ranked(3, &guarded(), |_| free());
     fleet.target.clusters[fleet.order[2]].rendezvous.max_input_tps = 0.0;
     let weighted = fleet.excluding([1, 2]);
     assert_eq!(unavailable(fleet.decide(&keyed_at(ms(0)), &weighted)), UnavailableReason::AllExcluded);

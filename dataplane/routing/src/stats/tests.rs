@@ -164,3 +164,57 @@ fn seconds_become_durations_where_they_can() {
         assert_eq!(Seconds(unbounded).to_duration(), None, "{unbounded}");
     }
 }
+
+#[test]
+fn capacity_is_slots_and_places_in_the_queue_beyond_what_runs() {
+    let load = ClusterLoad::default();
+    for (running, slots, max_queued, expected) in [
+        (0, 1, 0, true),
+        (1, 1, 0, false),
+        (1, 1, 1, true),
+        (5, 3, 2, false),
+        (u64::MAX - 1, 3, u64::MAX, true),
+        (u64::MAX, 3, u64::MAX, false),
+    ] {
+        let reported = ClusterStats {
+            num_running_queries: running,
+            max_engine_concurrency: slots,
+            ..ClusterStats::default()
+        };
+        let stats = EffectiveStats::new(&reported, &load);
+        for unknown in [UnknownConcurrency::Free, UnknownConcurrency::Full] {
+            assert_eq!(
+                stats.has_capacity(max_queued, unknown),
+                expected,
+                "{running} of {slots} + {max_queued}"
+            );
+        }
+    }
+}
+
+#[test]
+fn an_unreported_concurrency_is_free_or_full_whatever_runs() {
+    let reported = ClusterStats { num_running_queries: 1_000, ..ClusterStats::default() };
+    let stats = EffectiveStats::new(&reported, &ClusterLoad::default());
+    assert!(stats.has_capacity(0, UnknownConcurrency::Free));
+    assert!(!stats.has_capacity(u64::MAX, UnknownConcurrency::Full));
+}
+
+#[test]
+fn a_scaled_prefill_of_work_without_a_valid_capacity_has_no_bound() {
+    let load = ClusterLoad::default();
+    for (tps, tokens, scale, expected) in [
+        (1_000.0, 500, 1.0, Some(500)),
+        (1_000.0, 500, 0.1, Some(50)),
+        (1_000.0, 500, 0.0, Some(0)),
+        (0.0, 500, 0.0, None),
+        (f64::NAN, 1, 0.5, None),
+        (f64::INFINITY, 1, 0.5, None),
+        (0.0, 0, 1.0, Some(0)),
+    ] {
+        let reported = ClusterStats { last_mean_input_tps: TokensPerSecond(tps), ..ClusterStats::default() };
+        let prefill = EffectiveStats::new(&reported, &load).prefill(Tokens(tokens), scale);
+        let expected = expected.map(std::time::Duration::from_millis);
+        assert_eq!(prefill.to_duration(), expected, "{tokens} at {tps}, scaled by {scale}");
+    }
+}

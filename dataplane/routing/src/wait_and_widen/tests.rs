@@ -4,7 +4,7 @@ use crate::{
     Algorithm, ClusterStats, Comparator, Decision, DecisionState, Exclusions, Millis, Nanos, QueueSlo,
     RoutingRequest, SampleCount, Target, Tokens, TokensPerSecond, UnavailableReason, UnknownConcurrency,
     Wait, WaitAndWidenParameters, WaitReason, Widening,
-    fleet::{clusters, decide, exclude, request, selected, target, unavailable},
+    fleet::{clusters, decide, exclude, just_before, request, selected, target, unavailable},
 };
 
 fn ms(count: u64) -> Duration {
@@ -97,7 +97,7 @@ fn a_bucket_is_as_wide_as_its_size_from_its_start_and_not_from_candidate_to_cand
 #[test]
 fn a_locked_bucket_yields_a_wait_that_ends_exactly_when_it_opens() {
     let target = fleet([full(0), away(40)], plain(Widening::default()));
-    for elapsed in [Duration::ZERO, ms(3), ms(10) - Duration::from_nanos(1)] {
+    for elapsed in [Duration::ZERO, ms(3), just_before(ms(10))] {
         let wait = wait(decide_once(&target, &unkeyed_at(elapsed)));
         assert_eq!(wait, Wait { until: ms(10), reason: WaitReason::Bucket }, "a quarter of the gap");
     }
@@ -266,7 +266,7 @@ fn the_affinity_wait_holds_a_request_for_its_full_group() {
     let stats = (0..4).map(|index| if group.contains(&index) { full(0) } else { away(0) });
     let widening = Widening { affinity_wait: ms(50), ..Widening::default() };
     let target = fleet(stats, grouped(1, widening));
-    for elapsed in [ms(0), ms(50) - Duration::from_nanos(1)] {
+    for elapsed in [ms(0), just_before(ms(50))] {
         let wait = wait(decide_once(&target, &keyed_at(elapsed)));
         assert_eq!(wait, Wait { until: ms(50), reason: WaitReason::Affinity });
     }
