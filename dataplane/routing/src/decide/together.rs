@@ -41,11 +41,10 @@ fn idle_pair(algorithm: Algorithm, slots: u64) -> Target {
 }
 
 /// The cluster that one core enters.
-fn enter(target: &Target, seed: u64) -> Option<(usize, Running)> {
+fn enter(target: &Target, state: &mut DecisionState) -> Option<(usize, Running)> {
     let keyed = RoutingRequest { affinity_key: Some(b"one key"), ..request(100) };
-    let mut state = DecisionState::with_seed(seed);
     let algorithm = &target.policy.method.algorithm;
-    match decide_and_enter(target, algorithm, &keyed, &Exclusions::default(), &mut state) {
+    match decide_and_enter(target, algorithm, &keyed, &Exclusions::default(), state) {
         (Decision::Selected(selected), Some(running)) => Some((selected.cluster.0, running)),
         (_, running) => {
             assert!(running.is_none());
@@ -56,30 +55,53 @@ fn enter(target: &Target, seed: u64) -> Option<(usize, Running)> {
 
 #[cfg(not(loom))]
 mod on_threads {
-    use std::{sync::Barrier, thread};
+    use std::{
+        hint, panic,
+        sync::atomic::{AtomicU64, Ordering::SeqCst},
+        thread,
+    };
 
     use super::*;
 
-    const ROUNDS: u64 = 2_000;
+    const ROUNDS: u64 = 5_000;
+
+    /// Lets two threads go on at the same moment, to within what a look at memory takes. A barrier of the
+    /// operating system wakes them one after the other, too far apart to meet.
+    #[derive(Default)]
+    struct StartLine(AtomicU64);
+
+    impl StartLine {
+        fn meet(&self, round: u64) {
+            self.0.fetch_add(1, SeqCst);
+            let mut looks = 0_u32;
+            while self.0.load(SeqCst) < 2 * round {
+                looks += 1;
+                // With one CPU for both, the other needs it.
+                if looks % 1_024 == 0 { thread::yield_now() } else { hint::spin_loop() }
+            }
+        }
+    }
 
     #[test]
     fn two_requests_at_once_on_two_cores_split_over_two_idle_clusters() {
         for (algorithm, slots) in algorithms_that_split() {
             let target = idle_pair(algorithm, slots);
-            let barrier = Barrier::new(2);
+            let (start, end) = (StartLine::default(), StartLine::default());
             let run = |core: u64| {
+                let mut state = DecisionState::with_seed(core);
                 let mut chosen = Vec::new();
-                for round in 0..ROUNDS {
-                    barrier.wait();
-                    let entered = enter(&target, 2 * round + core);
-                    barrier.wait();
+                for round in 1..=ROUNDS {
+                    start.meet(round);
+                    let entered = enter(&target, &mut state);
+                    end.meet(round);
                     chosen.push(entered.map(|(cluster, _)| cluster));
                 }
                 chosen
             };
             let (a, b) = thread::scope(|scope| {
                 let other = scope.spawn(|| run(1));
-                (run(0), other.join().unwrap())
+                let ours = run(0);
+                (ours, other.join().unwrap_or_else(|panicked| panic::resume_unwind(panicked)))
             });
             for pair in a.iter().zip(&b) {
                 let (Some(a), Some(b)) = pair else { panic!("a place was left: {pair:?}") };
@@ -100,8 +122,8 @@ mod loom {
     fn enter_twice(target: Target) -> (Arc<Target>, [Option<(usize, Running)>; 2]) {
         let target = Arc::new(target);
         let theirs = target.clone();
-        let other = ::loom::thread::spawn(move || enter(&theirs, 1));
-        let ours = enter(&target, 2);
+        let other = ::loom::thread::spawn(move || enter(&theirs, &mut DecisionState::with_seed(1)));
+        let ours = enter(&target, &mut DecisionState::with_seed(2));
         (target, [ours, other.join().unwrap()])
     }
 
@@ -143,9 +165,9 @@ mod loom {
             let theirs = target.clone();
             let other = ::loom::thread::spawn(move || {
                 drop(before);
-                enter(&theirs, 1)
+                enter(&theirs, &mut DecisionState::with_seed(1))
             });
-            let ours = enter(&target, 2);
+            let ours = enter(&target, &mut DecisionState::with_seed(2));
             let theirs = other.join().unwrap();
             assert_eq!([ours, theirs].iter().flatten().count(), 1);
         });

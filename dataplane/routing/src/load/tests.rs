@@ -86,3 +86,20 @@ fn counters_end_at_zero_when_attempts_move_between_threads() {
     drop(left);
     assert_eq!(counters(&load), (0, 0, Tokens(0)));
 }
+
+#[test]
+fn entering_fails_when_more_run_or_queue_than_was_seen_and_only_then() {
+    let load = Arc::new(ClusterLoad::default());
+    let idle = load.read().attempts;
+    let mut other = load.enter(Tokens(3));
+    other.first_byte();
+    assert!(load.enter_unless_raised(Tokens(5), idle).is_none(), "one more runs, and none is queued");
+    let answered = load.read().attempts;
+    drop(other);
+    let mine = load.enter_unless_raised(Tokens(5), answered);
+    assert!(mine.is_some(), "fewer run");
+    assert!(load.enter_unless_raised(Tokens(5), answered).is_none(), "as many run, and one more is queued");
+    assert_eq!(counters(&load), (1, 1, Tokens(5)));
+    drop(mine);
+    assert_eq!(counters(&load), (0, 0, Tokens(0)));
+}

@@ -302,6 +302,21 @@ fn of_a_band_and_a_bucket_the_earlier_is_waited_for() {
 }
 
 #[test]
+fn after_the_affinity_wait_a_bucket_of_the_group_still_shortens_the_wait() {
+    let mut parameters =
+        PulsarWaitAndWidenParameters { affinity_group: 2, band_widen_interval: Some(ms(1_000)), ..guarded() };
+    parameters.widening.affinity_wait = ms(5);
+    parameters.widening.max_queued = 1;
+    let fleet = ranked(8, &parameters, |rank| match rank {
+        1 => running(11),
+        2 => ClusterStats { rtt: Nanos(40_000_000), ..running(10) },
+        _ => running(10),
+    });
+    assert_eq!(wait(fleet.at(ms(5))), Wait { until: ms(10), reason: WaitReason::Bucket });
+    assert_eq!(rank(fleet.at(ms(10))), (2, false));
+}
+
+#[test]
 fn overflow_with_fallback_max_queued_0_never_joins_a_queue() {
     let mut parameters = guarded();
     parameters.widening.max_queued = 4;
