@@ -17,7 +17,10 @@ const FUZZ_SECONDS: u32 = 10;
 pub(crate) fn run() -> Result<()> {
     let mut steps = Steps::default();
     steps.run("set up", set_up)?;
-    steps.run("formatting", || workspace::run(cargo().args(["fmt", "--all", "--check"])))?;
+    steps.run("formatting", || {
+        workspace::run(cargo().args(["fmt", "--all", "--check"]))?;
+        workspace::run(cargo().args(["fmt", "--manifest-path", "tests/fuzz/Cargo.toml", "--check"]))
+    })?;
     steps.run("lints", || {
         workspace::run(cargo().args([
             "clippy",

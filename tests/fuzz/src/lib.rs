@@ -67,7 +67,8 @@ pub fn config_toml(input: &[u8]) {
         }
         Err(error) => {
             assert!(!error.to_string().contains('\n'), "{error}");
-            if let ConfigError::Value { origin: Origin::File { .. } | Origin::Default, key, problem } = &error {
+            if let ConfigError::Value { origin: Origin::File { .. } | Origin::Default, key, problem } = &error
+            {
                 assert!(key.as_ref().is_none_or(|key| !key.is_empty()) && !problem.is_empty(), "{error}");
             }
         }
