@@ -5,7 +5,7 @@ use std::process::Command;
 use anyhow::Result;
 
 use crate::{
-    cargo_deny, ebpf, fuzz, python,
+    cargo_deny, ebpf, fuzz, interleavings, python,
     step::Steps,
     workspace::{self, apt_install, cargo, output},
 };
@@ -47,6 +47,7 @@ pub(crate) fn run() -> Result<()> {
     steps.run("tests", || {
         workspace::run(cargo().args(["test", "--locked", "--workspace", "--no-fail-fast"]))
     })?;
+    steps.run("interleavings", interleavings::check)?;
     steps.run("fuzzing, briefly", || fuzz::run_all(FUZZ_SECONDS))?;
     steps.run("dependencies", cargo_deny::check)?;
     steps.print_summary();

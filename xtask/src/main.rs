@@ -6,6 +6,7 @@ mod ci;
 mod demo;
 mod ebpf;
 mod fuzz;
+mod interleavings;
 mod python;
 mod step;
 mod workspace;
