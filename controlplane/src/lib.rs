@@ -12,6 +12,7 @@ pub mod backend_url;
 pub mod config;
 pub mod health;
 pub mod learn;
+pub mod live_routing;
 mod metrics;
 pub mod names;
 mod observe;

@@ -40,6 +40,9 @@ const ROUTING_BUCKETS: [f64; 14] = [
 
 /// Time to build a ranking table, in seconds: from an update to a first build with 1000 clusters.
 const BUILD_BUCKETS: [f64; 9] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 2.5];
+/// Time that a request waited, in seconds: from the first free place to the longest wait.
+const WAIT_BUCKETS: [f64; 13] =
+    [0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 15.0, 60.0];
 
 /// A level that is never negative.
 type Level = GenericGauge<AtomicU64>;
@@ -54,7 +57,12 @@ pub(crate) struct Metrics {
     pub(crate) selections: IntCounterVec,
     pub(crate) duration: HistogramVec,
     pub(crate) routing: HistogramVec,
+    pub(crate) waits: HistogramVec,
+    pub(crate) rejections: IntCounterVec,
+    pub(crate) kv_skips: IntCounterVec,
     pub(crate) expired: IntCounter,
+    pub(crate) routing_changes: IntCounterVec,
+    routing_version: Level,
     pub(crate) ranking_build: Histogram,
     series_overflow: IntCounter,
     active_servers: LevelVec,
@@ -64,12 +72,15 @@ pub(crate) struct Metrics {
     ranking_table_bytes: Level,
     snapshot_version: Level,
     snapshot_age: Gauge,
+    core_snapshot_version: LevelVec,
+    waiters: LevelVec,
     busy: GaugeVec,
     connections: LevelVec,
     replay_bytes: Level,
     observations_dropped: Total,
     accept_paused: Total,
     panics: Total,
+    expressions: [Total; 3],
     log_lines_dropped: Total,
 }
 
@@ -81,6 +92,8 @@ pub(crate) struct Gauges<'a> {
     pub(crate) snapshot: &'a Snapshot,
     /// Levels of every core; empty while there is no data plane.
     pub(crate) levels: &'a [CoreLevels],
+    /// Version of the routing configuration.
+    pub(crate) routing_version: u64,
     /// Lines that the log has dropped.
     pub(crate) log_lines_dropped: u64,
 }
@@ -108,11 +121,16 @@ impl Metrics {
         let gauges = |name: &str, help: &str, labels: &[&str]| {
             register(&registry, GaugeVec::new(opts(name, help), labels))
         };
-        let histograms = |name: &str, help: &str, buckets: &[f64]| {
+        let histograms = |name: &str, help: &str, buckets: &[f64], labels: &[&str]| {
             let opts = HistogramOpts::from(opts(name, help)).buckets(buckets.to_vec());
-            register(&registry, HistogramVec::new(opts, &["routing_key", "model"]))
+            register(&registry, HistogramVec::new(opts, labels))
         };
         let total = |name: &str, help: &str| Total { counter: counter(name, help), seen: 0 };
+        let expressions = counters(
+            "routing_expressions_total",
+            "Values of x-routing-method; cached: kept from before, read: read anew, refused: answered with 400",
+            &["result"],
+        );
         Self {
             requests: counters(
                 "requests_total",
@@ -138,13 +156,40 @@ impl Metrics {
                 "proxy_duration_seconds",
                 "From a request's arrival to the first byte of its response sent",
                 &DURATION_BUCKETS,
+                &["routing_key", "model"],
             ),
             routing: histograms(
                 "routing_duration_seconds",
                 "Time of a request spent in decisions and in waiting for one",
                 &ROUTING_BUCKETS,
+                &["routing_key", "model"],
+            ),
+            waits: histograms(
+                "routing_wait_seconds",
+                "Time that requests waited for a place, those that did, by what they waited for at the end",
+                &WAIT_BUCKETS,
+                &["routing_key", "model", "reason"],
+            ),
+            rejections: counters(
+                "admission_rejections_total",
+                "Requests that were not let in, or not waited for any longer",
+                &["routing_key", "model", "reason"],
+            ),
+            kv_skips: counters(
+                "routing_kv_free_token_fallback_selections_total",
+                "Requests for which a better-ranked cluster was passed over for lack of free KV tokens",
+                &["routing_key", "model"],
             ),
             expired: counter("registrations_expired_total", "Registrations whose lease ran out"),
+            routing_changes: counters(
+                "routing_config_changes_total",
+                "Attempts to change the routing configuration, by how they ended",
+                &["result"],
+            ),
+            routing_version: register(
+                &registry,
+                Level::with_opts(opts("routing_config_version", "Version of the routing configuration")),
+            ),
             ranking_build: register(
                 &registry,
                 Histogram::with_opts(
@@ -193,6 +238,12 @@ impl Metrics {
                     "Time since the current snapshot was published",
                 )),
             ),
+            core_snapshot_version: int_gauges(
+                "core_snapshot_version",
+                "Version of the snapshot that a core last looked at",
+                &["core"],
+            ),
+            waiters: int_gauges("routing_waiters", "Requests that wait for a place", &["core"]),
             busy: gauges(
                 "core_busy_ratio",
                 "Share of time that a core thread worked, over the last second",
@@ -217,6 +268,8 @@ impl Metrics {
             accept_paused: total("accept_paused_total", "Times that accepting paused at a limit"),
             log_lines_dropped: total("log_lines_dropped_total", "Log lines dropped because stderr was slow"),
             panics: total("request_panics_total", "Requests that met a panic"),
+            expressions: ["cached", "read", "refused"]
+                .map(|result| Total { counter: expressions.with_label_values(&[result]), seen: 0 }),
             registry,
         }
     }
@@ -230,6 +283,7 @@ impl Metrics {
         self.set_registry(gauges.registry);
         self.set_snapshot(gauges.snapshot);
         self.set_levels(gauges.levels);
+        self.routing_version.set(gauges.routing_version);
         self.log_lines_dropped.follow(gauges.log_lines_dropped);
         let mut text = String::new();
         match TextEncoder::new().encode_utf8(&self.registry.gather(), &mut text) {
@@ -287,7 +341,10 @@ impl Metrics {
         }
         let sum = |of: fn(&CoreLevels) -> u64| levels.iter().map(of).sum::<u64>();
         for level in levels {
-            self.busy.with_label_values(&[level.cpu.to_string()]).set(level.busy_ratio);
+            let core = [level.cpu.to_string()];
+            self.busy.with_label_values(&core).set(level.busy_ratio);
+            self.waiters.with_label_values(&core).set(level.waiters);
+            self.core_snapshot_version.with_label_values(&core).set(level.snapshot_version);
         }
         for (side, state, count) in [
             ("client", "active", sum(|level| level.client_active)),
@@ -301,6 +358,10 @@ impl Metrics {
         self.observations_dropped.follow(sum(|level| level.observations_dropped));
         self.accept_paused.follow(sum(|level| level.accept_paused));
         self.panics.follow(sum(|level| level.panics));
+        let [cached, read, refused] = &mut self.expressions;
+        cached.follow(sum(|level| level.expressions_found));
+        read.follow(sum(|level| level.expressions_read));
+        refused.follow(sum(|level| level.expressions_refused));
     }
 }
 

@@ -8,8 +8,10 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use prometheus::{IntCounter, IntCounterVec, local::LocalHistogram};
-use stargate_dataplane::{Attempt, AttemptResult, Failure, Fault, Observation, Request};
-use stargate_routing::{AlgorithmKind, Backend, BackendUid, Snapshot, TargetName};
+use stargate_dataplane::{
+    Attempt, AttemptResult, Failure, Fault, Observation, Rejection, Request, Selection, WaitedFor,
+};
+use stargate_routing::{AlgorithmKind, Backend, BackendUid, TargetName};
 use tokio::time::Instant;
 
 use crate::{
@@ -39,9 +41,6 @@ pub(crate) struct Observer {
     targets: HashMap<TargetKey, TargetSeries>,
     pairs: HashMap<(TargetKey, u64), PairSeries>,
     samples: Vec<(BackendUid, Arc<TargetName>, Sample)>,
-    /// By target, from the snapshot of this version.
-    algorithms: HashMap<TargetKey, AlgorithmKind>,
-    algorithms_version: u64,
     last_sweep: Option<Instant>,
 }
 
@@ -54,6 +53,9 @@ struct TargetSeries {
     target: Option<Arc<TargetName>>,
     duration: LocalHistogram,
     routing: LocalHistogram,
+    waits: Vec<(WaitedFor, LocalHistogram)>,
+    rejections: Vec<(Rejection, IntCounter)>,
+    kv_skips: Option<IntCounter>,
     used_at: Instant,
 }
 
@@ -82,23 +84,8 @@ impl Observer {
             targets: HashMap::new(),
             pairs: HashMap::new(),
             samples: Vec::new(),
-            algorithms: HashMap::new(),
-            algorithms_version: 0,
             last_sweep: None,
         }
-    }
-
-    /// Takes over which algorithm serves which target.
-    pub(crate) fn follow(&mut self, snapshot: &Snapshot) {
-        if snapshot.version == self.algorithms_version {
-            return;
-        }
-        self.algorithms_version = snapshot.version;
-        self.algorithms = snapshot
-            .targets()
-            .iter()
-            .map(|target| (key_of(Some(&target.name)), target.policy.method.algorithm.kind()))
-            .collect();
     }
 
     pub(crate) fn record(&mut self, observation: Observation, now: Instant) {
@@ -114,6 +101,11 @@ impl Observer {
         std::mem::take(&mut self.samples)
     }
 
+    /// Counts an attempt to change the routing configuration.
+    pub(crate) fn count_routing_change(&self, result: &str) {
+        self.metrics.routing_changes.with_label_values(&[result]).inc();
+    }
+
     pub(crate) fn count_expired(&self, registrations: usize) {
         self.metrics.expired.inc_by(registrations as u64);
     }
@@ -127,6 +119,7 @@ impl Observer {
         for series in self.targets.values() {
             series.duration.flush();
             series.routing.flush();
+            series.waits.iter().for_each(|(_, waits)| waits.flush());
         }
         self.metrics.render(gauges)
     }
@@ -147,33 +140,42 @@ impl Observer {
     }
 
     fn request(&mut self, request: &Request, now: Instant) {
-        let algorithm = self.algorithms.get(&key_of(request.target.as_ref())).copied();
         let (metrics, pair) = self.pair(request.target.as_ref(), request.backend.as_ref(), now);
         pair.request(metrics, request.status).inc();
-        if request.rank > 0
-            && let Some(algorithm) = algorithm
-        {
-            pair.selection(metrics, algorithm, request.rank == 1).inc();
+        if let Some(Selection { algorithm, is_fallback, .. }) = request.selection {
+            pair.selection(metrics, algorithm, !is_fallback).inc();
         }
-        let target = self.target(request.target.as_ref(), now);
+        let (metrics, target) = self.target(request.target.as_ref(), now);
+        if let Some((reason, waited)) = request.waited {
+            target.wait(metrics, reason).observe(waited.as_secs_f64());
+        }
+        if let Some(rejection) = request.rejection {
+            target.rejection(metrics, rejection).inc();
+        }
+        if request.selection.is_some_and(|selection| selection.after_kv_skip) {
+            target.kv_skip(metrics).inc();
+        }
         target.routing.observe(request.routing.as_secs_f64());
         if let Some(first_byte) = request.first_byte {
             target.duration.observe(first_byte.as_secs_f64());
         }
     }
 
-    fn target(&mut self, target: Option<&Arc<TargetName>>, now: Instant) -> &mut TargetSeries {
+    fn target(&mut self, target: Option<&Arc<TargetName>>, now: Instant) -> (&Metrics, &mut TargetSeries) {
         let series = self.targets.entry(key_of(target)).or_insert_with(|| {
             let [routing_key, model] = target_labels(target);
             TargetSeries {
                 target: target.cloned(),
                 duration: self.metrics.duration.with_label_values(&[&*routing_key, &*model]).local(),
                 routing: self.metrics.routing.with_label_values(&[&*routing_key, &*model]).local(),
+                waits: Vec::new(),
+                rejections: Vec::new(),
+                kv_skips: None,
                 used_at: now,
             }
         });
         series.used_at = now;
-        series
+        (&self.metrics, series)
     }
 
     fn pair(
@@ -245,11 +247,8 @@ impl Observer {
         for key in gone {
             let Some(series) = self.targets.remove(&key) else { continue };
             let labels = target_labels(series.target.as_ref());
-            drop(series);
             if !self.targets.values().any(|other| target_labels(other.target.as_ref()) == labels) {
-                let labels: Vec<&str> = labels.iter().map(|label| &**label).collect();
-                let _ = self.metrics.duration.remove_label_values(&labels);
-                let _ = self.metrics.routing.remove_label_values(&labels);
+                series.remove_from(&self.metrics);
             }
         }
     }
@@ -260,6 +259,51 @@ fn target_labels(target: Option<&Arc<TargetName>>) -> [Arc<str>; 2] {
     match target {
         None => ["".into(), UNKNOWN_MODEL.into()],
         Some(target) => [target.routing_key.clone().unwrap_or_else(|| "".into()), target.model.clone()],
+    }
+}
+
+// === impl TargetSeries ===
+
+impl TargetSeries {
+    fn wait(&mut self, metrics: &Metrics, reason: WaitedFor) -> &LocalHistogram {
+        let position = self.waits.iter().position(|(known, _)| *known == reason).unwrap_or_else(|| {
+            let [routing_key, model] = target_labels(self.target.as_ref());
+            let waits = metrics.waits.with_label_values(&[&*routing_key, &*model, reason.as_str()]);
+            self.waits.push((reason, waits.local()));
+            self.waits.len() - 1
+        });
+        &self.waits[position].1
+    }
+
+    fn rejection(&mut self, metrics: &Metrics, reason: Rejection) -> &IntCounter {
+        let position = self.rejections.iter().position(|(known, _)| *known == reason).unwrap_or_else(|| {
+            let [routing_key, model] = target_labels(self.target.as_ref());
+            let labels = [&*routing_key, &*model, reason.as_str()];
+            self.rejections.push((reason, metrics.rejections.with_label_values(&labels)));
+            self.rejections.len() - 1
+        });
+        &self.rejections[position].1
+    }
+
+    fn kv_skip(&mut self, metrics: &Metrics) -> &IntCounter {
+        let [routing_key, model] = target_labels(self.target.as_ref());
+        self.kv_skips.get_or_insert_with(|| metrics.kv_skips.with_label_values(&[&*routing_key, &*model]))
+    }
+
+    fn remove_from(self, metrics: &Metrics) {
+        let [routing_key, model] = target_labels(self.target.as_ref());
+        let labels = [&*routing_key, &*model];
+        for (reason, waits) in self.waits {
+            // What it still holds would bring the series back.
+            waits.clear();
+            let _ = metrics.waits.remove_label_values(&[labels[0], labels[1], reason.as_str()]);
+        }
+        for (reason, _) in self.rejections {
+            let _ = metrics.rejections.remove_label_values(&[labels[0], labels[1], reason.as_str()]);
+        }
+        let _ = metrics.kv_skips.remove_label_values(&labels);
+        let _ = metrics.duration.remove_label_values(&labels);
+        let _ = metrics.routing.remove_label_values(&labels);
     }
 }
 
@@ -374,6 +418,7 @@ fn log(failure: &Failure) {
                 backend_id = failure.backend_id.as_deref().unwrap_or(""),
                 attempts = failure.attempts,
                 elapsed_ms = failure.elapsed.as_millis() as u64,
+                waited_ms = failure.waited.as_millis() as u64,
                 reason = &*failure.message,
                 "request failed"
             )

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use stargate_dataplane::{CoreLevels, Observations, SharedSnapshot};
+use stargate_dataplane::{Bells, CoreLevels, Observations, SharedSnapshot};
 use stargate_routing::BackendUid;
 use tokio::{
     sync::{Notify, watch},
@@ -22,6 +22,7 @@ use tokio::{
 use crate::{
     config::Config,
     health::{self, CheckReport, CheckTarget, Transition},
+    live_routing::{Applied, Change, ChangeError, LiveRouting, Precondition, StartError, Store},
     metrics::Gauges,
     names::BackendId,
     observe::Observer,
@@ -50,6 +51,9 @@ pub struct ControlPlane {
     config: Config,
     registry: Mutex<Registry>,
     publisher: Mutex<Publisher>,
+    routing: Mutex<LiveRouting>,
+    /// Held while the routing configuration is changed: one change is whole before the next is looked at.
+    routing_changes: tokio::sync::Mutex<Option<Store>>,
     snapshot: SharedSnapshot,
     observer: Mutex<Observer>,
     data_plane: OnceLock<Cores>,
@@ -64,6 +68,7 @@ pub struct ControlPlane {
 /// The data plane as far as it is watched.
 struct Cores {
     observations: Observations,
+    bells: Bells,
     levels: Box<dyn Fn() -> Vec<CoreLevels> + Send + Sync>,
 }
 
@@ -92,16 +97,22 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl ControlPlane {
     /// With the static backends of `config`, and their targets published already: known, but not routable
     /// before their first good check.
-    pub fn new(config: Config) -> Arc<Self> {
+    ///
+    /// # Errors
+    /// There is no routing configuration to start with.
+    pub fn new(config: Config) -> Result<Arc<Self>, StartError> {
+        let (routing, store) = LiveRouting::start(&config)?;
         let registry = Registry::new(&config);
-        let mut publisher = Publisher::new(config.routing.clone());
+        let mut publisher = Publisher::new(routing.policies().clone());
         publisher.publish(&registry);
         let observer = Observer::new(config.metrics.prefix.as_str());
-        Arc::new(Self {
+        Ok(Arc::new(Self {
             snapshot: publisher.shared(),
             published: watch::Sender::new(registry.revision()),
             registry: Mutex::new(registry),
             publisher: Mutex::new(publisher),
+            routing: Mutex::new(routing),
+            routing_changes: tokio::sync::Mutex::new(store),
             observer: Mutex::new(observer),
             data_plane: OnceLock::new(),
             log_lines_dropped: OnceLock::new(),
@@ -110,7 +121,7 @@ impl ControlPlane {
             tables_wanted: Notify::new(),
             is_stopping: AtomicBool::new(false),
             config,
-        })
+        }))
     }
 
     /// Starts the tasks, on the runtime that this is called on: publishing, ranking tables, leases, health
@@ -134,9 +145,10 @@ impl ControlPlane {
     pub fn attach(
         &self,
         observations: Observations,
+        bells: Bells,
         levels: impl Fn() -> Vec<CoreLevels> + Send + Sync + 'static,
     ) {
-        let _ = self.data_plane.set(Cores { observations, levels: Box::new(levels) });
+        let _ = self.data_plane.set(Cores { observations, bells, levels: Box::new(levels) });
     }
 
     /// Takes how many lines the log has dropped, for the metrics; the first one given is kept.
@@ -224,6 +236,91 @@ impl ControlPlane {
         Ok(())
     }
 
+    /// The routing configuration in force, and the versions before it.
+    pub fn routing(&self) -> LiveRouting {
+        lock(&self.routing).clone()
+    }
+
+    /// What `change` would come to.
+    ///
+    /// # Errors
+    /// See [`ChangeError`].
+    pub fn plan_routing(&self, change: Change, precondition: &Precondition) -> Result<Applied, ChangeError> {
+        let before = self.routing();
+        let after = before.plan(change, precondition)?;
+        Ok(after.applied(&before, self.known_models().into_iter()))
+    }
+
+    /// Changes the routing configuration; returns when every core routes by it from its next request on.
+    ///
+    /// # Errors
+    /// See [`ChangeError`]; then nothing is changed.
+    pub async fn change_routing(
+        self: &Arc<Self>,
+        change: Change,
+        precondition: Precondition,
+    ) -> Result<Applied, ChangeError> {
+        let plane = self.clone();
+        // In a task of its own: a caller that leaves does not stop a change between its steps.
+        let task = tokio::spawn(async move {
+            let result = plane.change_routing_whole(change, &precondition).await;
+            lock(&plane.observer).count_routing_change(match &result {
+                Ok(Applied { is_new: true, .. }) => "applied",
+                Ok(_) => "unchanged",
+                Err(ChangeError::Conflict { .. }) => "conflict",
+                Err(ChangeError::NotKept { .. }) => "failed",
+                Err(ChangeError::NoSuchVersion { .. } | ChangeError::NothingBefore { .. }) => "rejected",
+            });
+            result
+        });
+        match task.await {
+            Ok(result) => result,
+            Err(error) => std::panic::resume_unwind(error.into_panic()),
+        }
+    }
+
+    /// Counts a document that was refused before it could become a change.
+    pub(crate) fn count_refused_routing(&self) {
+        lock(&self.observer).count_routing_change("rejected");
+    }
+
+    async fn change_routing_whole(
+        &self,
+        change: Change,
+        precondition: &Precondition,
+    ) -> Result<Applied, ChangeError> {
+        let store = self.routing_changes.lock().await;
+        let before = self.routing();
+        let after = before.plan(change, precondition)?;
+        let applied = after.applied(&before, self.known_models().into_iter());
+        if !applied.is_new {
+            return Ok(applied);
+        }
+        // Kept first: what has been answered is not forgotten.
+        if let Some(store) = store.clone() {
+            let (path, stored) = (store.path().to_owned(), after.stored());
+            let written = tokio::task::spawn_blocking(move || store.write(&stored)).await;
+            written
+                .unwrap_or_else(|error| Err(std::io::Error::other(error)))
+                .map_err(|source| ChangeError::NotKept { path, source })?;
+        }
+        lock(&self.publisher).set_routing(after.policies().clone());
+        *lock(&self.routing) = after;
+        self.publish();
+        tracing::info!(
+            version = applied.version.number,
+            source = ?applied.version.source,
+            models = ?applied.models,
+            "routing configuration applied"
+        );
+        Ok(applied)
+    }
+
+    fn known_models(&self) -> Vec<Arc<str>> {
+        let snapshot = self.snapshot.load();
+        snapshot.targets().iter().map(|target| target.name.model.clone()).collect()
+    }
+
     /// Metrics in Prometheus' text format, with everything that has been observed until now.
     pub fn scrape(&self) -> String {
         self.observe();
@@ -233,6 +330,7 @@ impl ControlPlane {
             registry: &registry,
             snapshot: &self.snapshot.load(),
             levels: &levels,
+            routing_version: lock(&self.routing).current().number,
             log_lines_dropped: self.log_lines_dropped.get().map_or(0, |count| count()),
         };
         lock(&self.observer).render(&gauges)
@@ -242,7 +340,6 @@ impl ControlPlane {
     pub fn observe(&self) {
         let Some(cores) = self.data_plane.get() else { return };
         let mut observer = lock(&self.observer);
-        observer.follow(&self.snapshot.load());
         let now = Instant::now();
         cores.observations.drain(|observation| observer.record(observation, now));
         let samples = observer.take_samples();
@@ -307,11 +404,19 @@ impl ControlPlane {
         let registry = self.registry();
         let revision = registry.revision();
         if lock(&self.publisher).publish(&registry) {
+            self.wake_waiters();
             tracing::debug!(version = self.snapshot.load().version, revision, "published a snapshot");
             self.tables_wanted.notify_one();
         }
         drop(registry);
         self.published.send_replace(revision);
+    }
+
+    /// Has the data plane look at the snapshot that was just published for the sake of requests that wait.
+    fn wake_waiters(&self) {
+        if let Some(cores) = self.data_plane.get() {
+            cores.bells.ring();
+        }
     }
 
     /// Builds what tables are wanted, one after another and off the runtime's threads, and has each published.

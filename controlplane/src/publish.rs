@@ -23,7 +23,7 @@ use self::tables::TableSlot;
 pub use self::tables::{BuiltTable, TableJob};
 use crate::{
     aggregate::{Member, aggregate},
-    config::Routing,
+    config::Policies,
     learn::ASSUMED_INPUT_TPS,
     registry::{Model, ModelStatus, Registration, Registry},
 };
@@ -31,7 +31,7 @@ use crate::{
 /// Publishes snapshots.
 #[derive(Debug)]
 pub struct Publisher {
-    routing: Routing,
+    routing: Policies,
     shared: SharedSnapshot,
     slots: BTreeMap<TargetName, TargetSlot>,
     last_cluster: u64,
@@ -64,7 +64,7 @@ type Plan<'a> = BTreeMap<TargetName, BTreeMap<Arc<str>, Vec<(&'a Registration, &
 
 impl Publisher {
     /// Publishes into a snapshot of its own, which is empty at first.
-    pub fn new(routing: Routing) -> Self {
+    pub fn new(routing: Policies) -> Self {
         Self {
             routing,
             shared: SharedSnapshot::default(),
@@ -77,6 +77,11 @@ impl Publisher {
     /// Where it publishes.
     pub fn shared(&self) -> SharedSnapshot {
         self.shared.clone()
+    }
+
+    /// Takes what holds for each model from the next publication on.
+    pub fn set_routing(&mut self, routing: Policies) {
+        self.routing = routing;
     }
 
     /// Publishes the registry's state, unless nothing changed. True when it did.
@@ -131,7 +136,7 @@ impl Publisher {
         clusters: &BTreeMap<Arc<str>, Vec<(&Registration, &Model)>>,
     ) -> Target {
         let slot = self.slots.get_mut(name).expect("followed before");
-        let policy = Arc::new(self.routing.policy(&name.model));
+        let policy = self.routing.policy(&name.model).clone();
         let assumed = assumed_input_tps(clusters.values().flatten().map(|(_, model)| *model));
         let clusters: Vec<Cluster> = clusters
             .iter()

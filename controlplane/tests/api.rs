@@ -69,8 +69,8 @@ async fn the_snapshot_and_the_clusters_show_reported_in_flight_and_effective_loa
     let (_, snapshot) = api.get("/api/v1/snapshot").await;
     let target = &snapshot["targets"][0];
     assert_eq!(target["model"], "m");
-    assert_eq!(target["algorithm"]["name"], "pulsar");
-    assert_eq!(target["algorithm"]["seed"], "7");
+    assert_eq!(target["method"]["algorithm"], "pulsar");
+    assert_eq!(target["method"]["seed"], "7");
     let cluster = &target["clusters"][0];
     assert_eq!(cluster["cluster_id"], "c");
     assert_eq!(cluster["reported"]["num_running_queries"], 1);

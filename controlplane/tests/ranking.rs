@@ -143,7 +143,7 @@ async fn what_cannot_be_answered_says_why() {
         ("/api/v1/targets/x/ranking?key=k".to_owned(), (404, "target_not_found")),
         (format!("{PATH}/ranking?routing_key=t"), (422, "invalid_query")),
         (format!("{PATH}/ranking?routing_key=t&key="), (422, "invalid_value")),
-        (format!("{PATH}/ranking?routing_key=t&key=k&rendezvous_weight=x"), (422, "invalid_query")),
+        (format!("{PATH}/ranking?routing_key=t&key=k&rendezvous_weight=x"), (422, "invalid_value")),
         ("/api/v1/targets/r/ranking?routing_key=t&key=k".to_owned(), (409, "no_ranking")),
     ] {
         let answer = api.get(&path).await;

@@ -61,7 +61,7 @@ impl Answer {
     pub(crate) fn error(refusal: &Refusal) -> Self {
         let row = refusal.code.row();
         let mut headers = format!("x-stargate-error-code: {}\r\n", row.code);
-        if let Some(seconds) = row.retry_after_s {
+        if let Some(seconds) = refusal.retry_after_s() {
             let _ = write!(headers, "retry-after: {seconds}\r\n");
         }
         Self {

@@ -10,7 +10,7 @@ use crate::{
     error::{ErrorCode, Refusal},
     exchange::{Ended, Exchange},
     http::{BodyFraming, Method, RequestHead},
-    proxy::{self, Answered, ProxyEnd},
+    proxy::{self, Answered, Derived, ProxyEnd},
     receive::{self, ReceiveEnd},
     refuse::refuse,
     relay::{After, ClientTerms, relay},
@@ -132,7 +132,7 @@ async fn proxied(
         ReceiveEnd::Silent => ProxiedEnd::ClientLeft,
         ReceiveEnd::Refused(refusal) => ProxiedEnd::Refused(refusal, ClientTerms::closing()),
     })?;
-    let end = match proxy::derive(core, headers, body.bytes(&client.inbound)) {
+    let end = match derived(core, headers, body.bytes(&client.inbound)) {
         Ok(derived) => proxy::respond(core, client, exchange, head, &derived, &body).await,
         Err(refusal) => Err(ProxyEnd::Refused(refusal)),
     };
@@ -141,6 +141,13 @@ async fn proxied(
         ProxyEnd::Refused(refusal) => ProxiedEnd::Refused(refusal, ClientTerms::of(head)),
         ProxyEnd::ClientLeft => ProxiedEnd::ClientLeft,
     })
+}
+
+fn derived(core: &Core, headers: Box<FromHeaders>, body: &[u8]) -> Result<Derived, Refusal> {
+    let leading_messages = |routing_key: Option<&str>, model: &str| {
+        core.with_snapshot(|snapshot| proxy::leading_messages(snapshot, routing_key, model))
+    };
+    proxy::derive(core.settings.headers.strict, leading_messages, headers, body)
 }
 
 /// A request that is answered here.

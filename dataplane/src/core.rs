@@ -16,6 +16,7 @@ use stargate_routing::{DecisionState, Snapshot};
 
 use crate::{
     SharedSnapshot,
+    bell::Bell,
     buffers::Buffers,
     deadlines::Deadlines,
     drain::Drain,
@@ -24,9 +25,11 @@ use crate::{
     pool::Pool,
     request_id::RequestId,
     retry_budget::RetryBudget,
+    routing_method::MethodCache,
     settings::Settings,
     socket::{Peek, Socket},
     upstream_request::AttemptStamp,
+    waiting::WaitRoom,
 };
 
 /// What all cores share besides the snapshot and the load counters in it.
@@ -53,6 +56,8 @@ pub(crate) struct Core {
     pub(crate) retry_budget: RefCell<RetryBudget>,
     pub(crate) rng: RefCell<fastrand::Rng>,
     pub(crate) decisions: RefCell<DecisionState>,
+    pub(crate) waiting: Rc<WaitRoom>,
+    pub(crate) methods: RefCell<MethodCache>,
     snapshot: RefCell<arc_swap::Cache<SharedSnapshot, Arc<Snapshot>>>,
     observations: Arc<ArrayQueue<Observation>>,
     clients: RefCell<Slab<Registered>>,
@@ -84,14 +89,18 @@ impl Core {
         shared: Arc<Shared>,
         levels: Arc<Levels>,
         observations: Arc<ArrayQueue<Observation>>,
+        bell: Arc<Bell>,
     ) -> Self {
+        let now = Instant::now();
         Self {
             buffers: Buffers::default(),
-            deadlines: Rc::new(Deadlines::new(Instant::now())),
+            deadlines: Rc::new(Deadlines::new(now)),
             pool: RefCell::new(Pool::new(settings.pool.clone())),
-            retry_budget: RefCell::new(RetryBudget::new(&settings.retry, Instant::now())),
+            retry_budget: RefCell::new(RetryBudget::new(&settings.retry, now)),
+            waiting: Rc::new(WaitRoom::new(bell, levels.clone(), now)),
             rng: RefCell::new(fastrand::Rng::new()),
             decisions: RefCell::default(),
+            methods: RefCell::default(),
             snapshot: RefCell::new(arc_swap::Cache::new(snapshot)),
             clients: RefCell::default(),
             attempts: Cell::new(0),
@@ -106,7 +115,10 @@ impl Core {
 
     /// Looks at the current snapshot. What is taken out of it must not hold on to the whole.
     pub(crate) fn with_snapshot<T>(&self, look: impl FnOnce(&Snapshot) -> T) -> T {
-        look(self.snapshot.borrow_mut().load())
+        let mut snapshot = self.snapshot.borrow_mut();
+        let snapshot = snapshot.load();
+        self.levels.snapshot_version.set(snapshot.version);
+        look(snapshot)
     }
 
     pub(crate) fn new_request_id(&self) -> RequestId {
@@ -154,11 +166,20 @@ impl Core {
         self.listening.get() > 0 || !self.clients.borrow().is_empty()
     }
 
+    /// What is to be looked at often: passed deadlines, the current snapshot (so that no core keeps an old one),
+    /// and those who wait.
+    pub(crate) fn tick(&self, now: Instant) {
+        self.deadlines.tick(now);
+        self.with_snapshot(|_| ());
+        self.waiting.refresh();
+    }
+
     /// Housekeeping, about once a second.
     pub(crate) fn sweep(&self, now: Instant) {
         let mut pool = self.pool.borrow_mut();
         pool.sweep(now);
         self.levels.upstream_idle.set(pool.count());
+        self.waiting.sweep(now);
     }
 }
 

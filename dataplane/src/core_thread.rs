@@ -17,6 +17,7 @@ use monoio::net::{TcpListener, UnixStream};
 use crate::{
     SharedSnapshot, StartError,
     accept::accept,
+    bell::{Bell, Ear},
     core::{Core, Shared},
     deadlines::TICK,
     driver::CoreRuntime,
@@ -24,6 +25,7 @@ use crate::{
     observation::Observation,
     race::{First, first},
     settings::Settings,
+    waiting::serve,
 };
 
 /// Between two rounds of housekeeping.
@@ -47,6 +49,7 @@ pub(crate) struct Start {
 #[derive(Debug)]
 pub(crate) struct CoreThread {
     pub(crate) levels: Arc<Levels>,
+    pub(crate) bell: Arc<Bell>,
     /// Closing it asks the core to drain.
     drain: StdUnixStream,
     thread: JoinHandle<u64>,
@@ -59,15 +62,18 @@ impl CoreThread {
     #[expect(clippy::disallowed_methods, reason = "waits on the thread that starts the cores")]
     pub(crate) fn start(start: Start) -> Result<Self, StartError> {
         let (drain, drained) = StdUnixStream::pair().map_err(StartError::Thread)?;
+        let (bell, ear) = Bell::new().map_err(StartError::Thread)?;
+        let bell = Arc::new(bell);
+        let wires = Wires { drained, bell: bell.clone(), ear };
         let (started, has_started) = mpsc::sync_channel(1);
         let thread = std::thread::Builder::new()
             .name(format!("stargate-core-{}", start.cpu))
-            .spawn(move || run(start, drained, &started))
+            .spawn(move || run(start, wires, &started))
             .map_err(StartError::Thread)?;
         let levels = has_started.recv().unwrap_or_else(|_| {
             Err(StartError::Thread(io::Error::other("the thread ended while starting")))
         })?;
-        Ok(Self { levels, drain, thread })
+        Ok(Self { levels, bell, drain, thread })
     }
 
     /// Asks the core to stop accepting and to finish what it has.
@@ -83,11 +89,14 @@ impl CoreThread {
     }
 }
 
-fn run(
-    start: Start,
+/// How a core hears from other threads.
+struct Wires {
     drained: StdUnixStream,
-    started: &mpsc::SyncSender<Result<Arc<Levels>, StartError>>,
-) -> u64 {
+    bell: Arc<Bell>,
+    ear: Ear,
+}
+
+fn run(start: Start, wires: Wires, started: &mpsc::SyncSender<Result<Arc<Levels>, StartError>>) -> u64 {
     let mut runtime = match pin_to(start.cpu)
         .and_then(|()| CoreRuntime::new(start.settings.driver).map_err(StartError::Driver))
     {
@@ -105,6 +114,7 @@ fn run(
             start.shared,
             levels.clone(),
             start.observations,
+            wires.bell,
         ));
         for listener in start.listeners {
             match TcpListener::from_std(listener) {
@@ -117,7 +127,7 @@ fn run(
                 }
             }
         }
-        let drained = match UnixStream::from_std(drained) {
+        let drained = match UnixStream::from_std(wires.drained) {
             Ok(drained) => drained,
             Err(error) => {
                 let _ = started.send(Err(StartError::Thread(error)));
@@ -125,18 +135,25 @@ fn run(
             }
         };
         monoio::spawn(tick(core.clone()));
+        monoio::spawn(serve(core.clone()));
+        monoio::spawn(hear(core.clone(), wires.ear));
         let _ = started.send(Ok(levels));
         serve_until(&core, drained).await;
         drain(&core).await
     })
 }
 
-/// Looks over the deadlines, until the runtime ends.
+/// Looks over what is to be looked at often, until the runtime ends.
 async fn tick(core: Rc<Core>) {
     loop {
         monoio::time::sleep(TICK).await;
-        core.deadlines.tick(Instant::now());
+        core.tick(Instant::now());
     }
+}
+
+/// Listens to the bell, until the runtime ends. Should that fail, the tick finds new snapshots a little later.
+async fn hear(core: Rc<Core>, ear: Ear) {
+    let _ = ear.listen(|| core.waiting.heard()).await;
 }
 
 /// Keeps house until the core is asked to drain.
@@ -158,7 +175,10 @@ async fn serve_until(core: &Core, drained: UnixStream) {
 /// Lets requests finish within the grace, then cuts those that are left. Returns their number.
 async fn drain(core: &Core) -> u64 {
     core.start_draining();
-    let deadline = Instant::now() + core.settings.timeouts.shutdown_grace;
+    let (now, grace) = (Instant::now(), core.settings.timeouts.shutdown_grace);
+    let deadline = now + grace;
+    // Whoever finds a place by then has as long again to be answered; whoever does not is told so.
+    core.waiting.close_at(now + grace / 2);
     // One look at least comes after a turn of the loop, in which listeners end and their closing is handed
     // to the kernel: a runtime that is dropped before leaks them, open.
     let mut is_busy = true;

@@ -10,7 +10,7 @@ use serde::{
     de::{IgnoredAny, MapAccess, SeqAccess, Visitor},
 };
 use serde_json::value::RawValue;
-use stargate_routing::{Millis, Tokens};
+use stargate_routing::{Millis, Tokens, Waiting};
 
 use crate::{
     error::{ErrorCode, Refusal},
@@ -21,8 +21,6 @@ use crate::{
 
 /// Bytes of text that make a token, about, in English and code.
 const BYTES_PER_TOKEN: u64 = 4;
-/// Longest that a request may ask to wait.
-const MAX_WAIT: Duration = Duration::from_secs(60);
 
 /// What headers say.
 #[derive(Debug, Default)]
@@ -30,10 +28,13 @@ pub(crate) struct FromHeaders {
     pub(crate) model: Option<String>,
     pub(crate) input_tokens: Option<Tokens>,
     pub(crate) routing_key: Option<String>,
+    /// The routing expression as it came; it is read once the request's target is known.
+    pub(crate) routing_method: Option<Box<[u8]>>,
     pub(crate) affinity_key: Option<Vec<u8>>,
     pub(crate) priority: Option<u32>,
     pub(crate) slo: Option<Millis>,
-    pub(crate) max_wait: Duration,
+    /// At most [`Waiting::MAX_WAIT`].
+    pub(crate) max_wait: Option<Duration>,
     pub(crate) retry_wait: Option<Duration>,
 }
 
@@ -65,12 +66,6 @@ impl FromHeaders {
         let number = |span: Option<Span>, name, max| {
             span.map(|span| number(span.of_bytes(bytes), name, max)).transpose()
         };
-        if headers.routing_method.is_some() {
-            return Err(Refusal::new(
-                ErrorCode::InvalidRoutingMethod,
-                "x-routing-method: the configuration allows no method to be selected by requests",
-            ));
-        }
         if headers.request_id.is_some() && request_id.is_none() {
             return Err(invalid("x-request-id", "1 to 128 printable ASCII characters are allowed"));
         }
@@ -84,12 +79,12 @@ impl FromHeaders {
             model,
             input_tokens: number(headers.input_tokens, "x-input-tokens", u64::MAX)?.map(Tokens),
             routing_key: text(headers.routing_key, "x-routing-key")?.filter(|key| !key.is_empty()),
+            routing_method: headers.routing_method.map(|span| span.of_bytes(bytes).into()),
             affinity_key: affinity_key.map(<[u8]>::to_vec),
             priority: number(headers.priority, "x-priority", u64::from(u32::MAX))?.map(|value| value as u32),
             slo: number(headers.slo_ms, "x-request-slo-ms", u64::MAX)?.map(Millis),
             max_wait: number(headers.max_wait_ms, "x-max-wait-ms", u64::MAX)?
-                .map_or(Duration::ZERO, Duration::from_millis)
-                .min(MAX_WAIT),
+                .map(|wait| Duration::from_millis(wait).min(Waiting::MAX_WAIT)),
             retry_wait: number(headers.retry_wait_ms, "x-stargate-max-wait-ms", u64::MAX)?
                 .map(Duration::from_millis),
         });

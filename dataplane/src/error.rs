@@ -1,6 +1,10 @@
 //! What can go wrong with a request, and the one table from it to status, code and fault.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, time::Duration};
+
+use stargate_routing::AdmissionRefusal;
+
+use crate::observation::Rejection;
 
 /// Stable, machine-readable name of an error answered by this gateway (`x-stargate-error-code`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -15,6 +19,10 @@ pub enum ErrorCode {
     MissingHeader,
     /// `x-routing-method` names nothing that may be selected.
     InvalidRoutingMethod,
+    /// The model's routing needs an affinity key.
+    AffinityKeyRequired,
+    /// The model's routing needs the number of input tokens.
+    InputTokensRequired,
     /// No such path.
     NotFound,
     /// The path exists, the method does not.
@@ -39,10 +47,18 @@ pub enum ErrorCode {
     UpstreamTimeout,
     /// The client took nothing of its response for too long; only ever logged, the response had begun.
     ClientStalled,
-    /// A limit of this gateway is reached.
+    /// A limit of this gateway is reached, or every place for the request stayed taken.
     NoCapacity,
     /// The target is known, but nothing that serves it is active.
     NoActiveBackend,
+    /// The first token cannot come within the request's SLO any more.
+    SloUnreachable,
+    /// Too much work is ahead of the request.
+    InputWorkLimitExceeded,
+    /// How much work is ahead cannot be told.
+    InputWorkCapacityUnavailable,
+    /// The gateway stops, and cannot serve the request before it does.
+    ShuttingDown,
 }
 
 /// Who has to act on an error.
@@ -77,13 +93,42 @@ pub(crate) struct Refusal {
     pub(crate) code: ErrorCode,
     /// What was wrong and what is allowed, for the caller.
     pub(crate) message: Cow<'static, str>,
+    /// When coming again may help, where that is known better than by the table.
+    retry_after: Option<Duration>,
+    /// What it is counted as, if it is a rejection.
+    pub(crate) rejection: Option<Rejection>,
 }
+
+/// Longest that a client is told to stay away.
+const RETRY_AFTER_MAX_S: u64 = 600;
 
 // === impl Refusal ===
 
 impl Refusal {
     pub(crate) fn new(code: ErrorCode, message: impl Into<Cow<'static, str>>) -> Self {
-        Self { code, message: message.into() }
+        Self { code, message: message.into(), retry_after: None, rejection: None }
+    }
+
+    /// One that is counted.
+    pub(crate) fn rejection(
+        code: ErrorCode,
+        rejection: Rejection,
+        message: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        Self { rejection: Some(rejection), ..Self::new(code, message) }
+    }
+
+    /// The same, saying when coming again may help.
+    pub(crate) fn retry_after(self, wait: Duration) -> Self {
+        Self { retry_after: Some(wait), ..self }
+    }
+
+    /// Seconds for `Retry-After`, at least the table's; `None` where coming again does not help.
+    pub(crate) fn retry_after_s(&self) -> Option<u64> {
+        let least = u64::from(self.code.row().retry_after_s?);
+        let known = self.retry_after.unwrap_or_default();
+        let known_s = known.as_secs().saturating_add(u64::from(known.subsec_nanos() > 0));
+        Some(known_s.clamp(least, RETRY_AFTER_MAX_S))
     }
 }
 
@@ -101,6 +146,12 @@ impl ErrorCode {
             Self::InvalidRoutingMethod => {
                 (400, "invalid_routing_method", "invalid_request_error", Client, None)
             }
+            Self::AffinityKeyRequired => {
+                (400, "affinity_key_required", "invalid_request_error", Client, None)
+            }
+            Self::InputTokensRequired => {
+                (400, "input_tokens_required", "invalid_request_error", Client, None)
+            }
             Self::NotFound => (404, "not_found", "invalid_request_error", Client, None),
             Self::MethodNotAllowed => (405, "method_not_allowed", "invalid_request_error", Client, None),
             Self::NoEligibleCandidates => {
@@ -117,7 +168,44 @@ impl ErrorCode {
             Self::UpstreamTimeout => (504, "upstream_timeout", "server_error", Upstream, None),
             Self::NoCapacity => (503, "no_capacity", "server_error", Gateway, Some(1)),
             Self::NoActiveBackend => (503, "no_active_backend", "server_error", Gateway, Some(1)),
+            Self::SloUnreachable => (503, "slo_unreachable", "server_error", Gateway, Some(1)),
+            Self::InputWorkLimitExceeded => {
+                (503, "input_work_limit_exceeded", "server_error", Gateway, Some(1))
+            }
+            Self::InputWorkCapacityUnavailable => {
+                (503, "input_work_capacity_unavailable", "server_error", Gateway, Some(1))
+            }
+            Self::ShuttingDown => (503, "shutting_down", "server_error", Gateway, Some(1)),
         };
         ErrorRow { status, code, kind, fault, retry_after_s }
+    }
+}
+
+impl From<AdmissionRefusal> for ErrorCode {
+    fn from(refusal: AdmissionRefusal) -> Self {
+        match refusal {
+            AdmissionRefusal::AffinityKeyRequired => Self::AffinityKeyRequired,
+            AdmissionRefusal::InputTokensRequired => Self::InputTokensRequired,
+            AdmissionRefusal::InputWorkLimitExceeded => Self::InputWorkLimitExceeded,
+            AdmissionRefusal::InputWorkCapacityUnavailable => Self::InputWorkCapacityUnavailable,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn retry_after_is_what_is_known_in_whole_seconds_and_at_least_one() {
+        let refusal = |wait_ms| {
+            let refusal = Refusal::new(ErrorCode::NoCapacity, "full");
+            refusal.retry_after(Duration::from_millis(wait_ms)).retry_after_s()
+        };
+        assert_eq!(Refusal::new(ErrorCode::NoCapacity, "full").retry_after_s(), Some(1));
+        for (wait_ms, expected) in [(0, 1), (1000, 1), (1001, 2), (7500, 8), (10_000_000, 600)] {
+            assert_eq!(refusal(wait_ms), Some(expected), "{wait_ms} ms");
+        }
+        assert_eq!(Refusal::new(ErrorCode::MissingModel, "none").retry_after_s(), None);
     }
 }

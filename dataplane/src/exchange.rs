@@ -11,7 +11,7 @@ use stargate_routing::{Backend, TargetName, Tokens};
 use crate::{
     core::Core,
     error::{ErrorCode, Refusal},
-    observation::{Attempt, AttemptResult, Failure, Observation, Request},
+    observation::{Attempt, AttemptResult, Failure, Observation, Request, Selection, WaitedFor},
     request_id::RequestId,
 };
 
@@ -28,6 +28,7 @@ pub(crate) struct Exchange {
     pub(crate) id: RequestId,
     pub(crate) started: Instant,
     pub(crate) request_line: String,
+    /// What it named, where that is no known target's model.
     pub(crate) model: String,
     pub(crate) input_tokens: Tokens,
     pub(crate) target: Option<Arc<TargetName>>,
@@ -35,7 +36,9 @@ pub(crate) struct Exchange {
     pub(crate) attempts: u32,
     /// How the last attempt ended.
     last_result: Option<AttemptResult>,
-    pub(crate) rank: u32,
+    pub(crate) selection: Option<Selection>,
+    /// What it waited for last, and how long in all.
+    pub(crate) waited: Option<(WaitedFor, Duration)>,
     pub(crate) routing: Duration,
     pub(crate) first_byte: Option<Duration>,
 }
@@ -63,10 +66,17 @@ impl Exchange {
             backend: None,
             attempts: 0,
             last_result: None,
-            rank: 0,
+            selection: None,
+            waited: None,
             routing: Duration::ZERO,
             first_byte: None,
         })
+    }
+
+    /// Records a wait for a place.
+    pub(crate) fn has_waited(&mut self, reason: WaitedFor, time: Duration) {
+        let before = self.waited.map_or(Duration::ZERO, |(_, before)| before);
+        self.waited = Some((reason, before + time));
     }
 
     /// Records the end of one attempt.
@@ -87,23 +97,26 @@ impl Exchange {
     /// Records the end of the request.
     pub(crate) fn end(self, core: &Core, ended: Ended) {
         let Ended { status, fault } = ended;
+        let rejection = fault.as_ref().and_then(|refusal| refusal.rejection);
         let failed = fault.is_some() || !(200..300).contains(&status);
         let failure = failed.then(|| {
             let (code, message) = match fault {
-                Some(Refusal { code, message }) => (Some(code), message),
+                Some(Refusal { code, message, .. }) => (Some(code), message),
                 None if status == CLIENT_CLOSED_REQUEST => (None, "the client closed the connection".into()),
                 None => (None, "the engine's own answer".into()),
             };
+            let model = self.target.as_ref().map_or(&*self.model, |target| &*target.model);
             Box::new(Failure {
                 request_id: self.id.as_str().into(),
                 request_line: cut(&self.request_line, MAX_LOGGED_LINE_BYTES).into(),
-                model: cut(&self.model, MAX_LOGGED_MODEL_BYTES).into(),
+                model: cut(model, MAX_LOGGED_MODEL_BYTES).into(),
                 status,
                 code,
                 message: message.into(),
                 backend_id: self.backend.as_ref().map(|backend| backend.backend_id.clone()),
                 attempts: self.attempts,
                 elapsed: self.started.elapsed(),
+                waited: self.waited.map_or(Duration::ZERO, |(_, waited)| waited),
             })
         });
         core.observe(Observation::Request(Request {
@@ -113,7 +126,9 @@ impl Exchange {
             first_byte: self.first_byte,
             routing: self.routing,
             attempts: self.attempts,
-            rank: self.rank,
+            selection: self.selection,
+            waited: self.waited,
+            rejection,
         }));
         if let Some(failure) = failure {
             core.observe(Observation::Failure(failure));

@@ -31,10 +31,15 @@ pub(crate) struct Values {
     pub(crate) upstream_active: Level,
     pub(crate) upstream_idle: Level,
     pub(crate) replay_bytes: Level,
+    pub(crate) waiters: Level,
+    pub(crate) snapshot_version: Level,
     pub(crate) busy_permille: Level,
     pub(crate) observations_dropped: Level,
     pub(crate) accept_paused: Level,
     pub(crate) panics: Level,
+    pub(crate) expressions_found: Level,
+    pub(crate) expressions_read: Level,
+    pub(crate) expressions_refused: Level,
 }
 
 /// Something counted in a level for as long as it lives.
@@ -100,10 +105,15 @@ impl Levels {
             upstream_active: self.upstream_active.get(),
             upstream_idle: self.upstream_idle.get(),
             replay_bytes: self.replay_bytes.get(),
+            waiters: self.waiters.get(),
+            snapshot_version: self.snapshot_version.get(),
             busy_ratio: self.busy_permille.get() as f64 / 1000.0,
             observations_dropped: self.observations_dropped.get(),
             accept_paused: self.accept_paused.get(),
             panics: self.panics.get(),
+            expressions_found: self.expressions_found.get(),
+            expressions_read: self.expressions_read.get(),
+            expressions_refused: self.expressions_refused.get(),
         }
     }
 }

@@ -3,13 +3,15 @@
 //!
 //! A request goes through stages, one file each, in this order: accept, read head, derive, decide, reserve,
 //! attempt, relay, account. A core thread takes no lock, makes no blocking call and allocates nothing to
-//! decide. The border to the control plane is two things only: snapshots come in ([`SharedSnapshot`]),
-//! observations go out ([`Observations`]).
+//! decide. The border to the control plane is two things only: snapshots come in ([`SharedSnapshot`], and
+//! [`Bells`] to ring for them), observations go out ([`Observations`]).
 
 mod accept;
 mod answer;
 mod attempt;
+mod bell;
 mod buffers;
+mod choose;
 mod client;
 mod client_watch;
 mod connection;
@@ -21,6 +23,7 @@ mod drain;
 mod driver;
 mod error;
 mod exchange;
+mod explain;
 mod http;
 mod levels;
 mod observation;
@@ -31,10 +34,13 @@ mod receive;
 mod refuse;
 mod relay;
 mod request_id;
+mod reserved;
 mod retry_budget;
+mod routing_method;
 mod settings;
 mod socket;
 mod upstream_request;
+mod waiting;
 mod write;
 
 use std::{
@@ -52,11 +58,17 @@ use crate::{
     core::Shared,
     core_thread::{CoreThread, Start, allowed_cpus, listen},
 };
+pub use bell::Bells;
 pub use error::{ErrorCode, ErrorRow, Fault};
-pub use observation::{Attempt, AttemptResult, Failure, Observation, Observations, Request};
+pub use explain::{ReadRequest, RequestRefusal, read_request};
+pub use observation::{
+    Attempt, AttemptResult, Failure, Observation, Observations, Rejection, Request, Selection, WaitedFor,
+};
+pub use routing_method::{ExpressionError, method_of};
 pub use settings::{Driver, HeaderPolicy, Limits, Pool, Retry, Settings, SettingsError, Timeouts};
 
-/// Where the control plane publishes and every core looks. Cores see a new snapshot at their next request.
+/// Where the control plane publishes and every core looks. Cores see a new snapshot at their next
+/// decision; those with requests that wait are woken by [`Bells`].
 pub type SharedSnapshot = Arc<ArcSwap<Snapshot>>;
 
 /// Why the data plane did not start.
@@ -120,6 +132,10 @@ pub struct CoreLevels {
     pub upstream_idle: u64,
     /// Bytes of request bodies held for replay, bodies of 16 KiB and more.
     pub replay_bytes: u64,
+    /// Requests that wait for a place.
+    pub waiters: u64,
+    /// Version of the snapshot that it last looked at.
+    pub snapshot_version: u64,
     /// Share of time spent working, 0..=1, over the last second.
     pub busy_ratio: f64,
     /// Observations dropped because the queue was full, since start.
@@ -128,6 +144,12 @@ pub struct CoreLevels {
     pub accept_paused: u64,
     /// Requests that met a panic, since start.
     pub panics: u64,
+    /// Routing expressions that were found as they had been read before, since start.
+    pub expressions_found: u64,
+    /// Routing expressions that were read, since start.
+    pub expressions_read: u64,
+    /// Routing expressions that were refused, since start.
+    pub expressions_refused: u64,
 }
 
 /// Starts one thread a core and returns when all of them listen.
@@ -212,6 +234,11 @@ impl DataPlane {
     /// Reads the levels of all cores, also while [`Self::shutdown`] drains them and after.
     pub fn level_reader(&self) -> LevelReader {
         LevelReader { cores: self.cores.iter().map(|core| core.levels.clone()).collect() }
+    }
+
+    /// What to ring after each snapshot that was stored.
+    pub fn bells(&self) -> Bells {
+        Bells { bells: self.cores.iter().map(|core| core.bell.clone()).collect() }
     }
 
     /// Stops accepting, lets open requests finish for up to `Timeouts::shutdown_grace`, then stops all

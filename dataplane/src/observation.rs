@@ -4,7 +4,9 @@
 use std::{sync::Arc, time::Duration};
 
 use crossbeam::queue::ArrayQueue;
-use stargate_routing::{Backend, TargetName, Tokens};
+use stargate_routing::{
+    AdmissionRefusal, AlgorithmKind, Backend, TargetName, Tokens, UnavailableReason, WaitReason,
+};
 
 use crate::error::ErrorCode;
 
@@ -77,8 +79,47 @@ pub struct Request {
     pub routing: Duration,
     /// Attempts made.
     pub attempts: u32,
-    /// Position of the chosen cluster in the key's ranking, from 1; 0 when nothing was chosen.
+    /// Where it was sent last; `None` when nothing was chosen.
+    pub selection: Option<Selection>,
+    /// How long it waited for a place, over all its attempts, and for what at the end; `None` when it did not.
+    pub waited: Option<(WaitedFor, Duration)>,
+    /// Why it was not let in, or not waited for any longer.
+    pub rejection: Option<Rejection>,
+}
+
+/// How a cluster was chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Selection {
+    /// The algorithm that chose: the request's own, or its model's.
+    pub algorithm: AlgorithmKind,
+    /// Position of the cluster in the key's ranking, from 1.
     pub rank: u32,
+    /// Whether the key's first choice was given up for it.
+    pub is_fallback: bool,
+    /// Whether a better-ranked cluster was walked past for lack of free KV tokens.
+    pub after_kv_skip: bool,
+}
+
+/// What a request waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum WaitedFor {
+    /// For a moment that was known.
+    Wait(WaitReason),
+    /// For something to change.
+    Unavailable(UnavailableReason),
+}
+
+/// Why a request was not let in, or not waited for any longer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Rejection {
+    /// It does not satisfy what its method asks for.
+    Admission(AdmissionRefusal),
+    /// Too many wait for its target already.
+    TooManyWaiters,
+    /// It cannot get its first token within its SLO any more.
+    SloUnreachable,
+    /// It has waited as long as it may.
+    WaitExpired,
 }
 
 /// The facts of a failed request.
@@ -102,6 +143,8 @@ pub struct Failure {
     pub attempts: u32,
     /// From arrival to the end.
     pub elapsed: Duration,
+    /// How much of that it waited for a place.
+    pub waited: Duration,
 }
 
 /// The control plane's end of the queues of all cores.
@@ -139,6 +182,32 @@ impl AttemptResult {
             Self::Timeout => "timeout",
             Self::Cut => "cut",
             Self::Cancelled => "cancelled",
+        }
+    }
+}
+
+// === impl WaitedFor ===
+
+impl WaitedFor {
+    /// The value of the metric label `reason`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Wait(reason) => reason.as_str(),
+            Self::Unavailable(reason) => reason.as_str(),
+        }
+    }
+}
+
+// === impl Rejection ===
+
+impl Rejection {
+    /// The value of the metric label `reason`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Admission(refusal) => refusal.as_str(),
+            Self::TooManyWaiters => "too_many_waiters",
+            Self::SloUnreachable => "slo_unreachable",
+            Self::WaitExpired => "wait_expired",
         }
     }
 }

@@ -1,16 +1,15 @@
-//! Stages three to five of a proxied request: derive, decide and reserve, attempt, again while that is safe.
+//! Stages three to five of a proxied request: derive, choose, attempt, again while that is safe.
 
 use std::{
     sync::Arc,
     time::{Duration, Instant},
 };
 
-use stargate_routing::{
-    Backend, ClusterUid, Decision, Exclusions, RoutingRequest, Running, Tokens, UnavailableReason, decide,
-};
+use stargate_routing::{Exclusions, Millis, RoutingRequest, Snapshot, Tokens};
 
 use crate::{
     attempt::{AttemptEnd, AttemptFailure, Outbound, Response, attempt},
+    choose::{Choice, Routed, choose, unknown_target},
     client::Client,
     core::Core,
     derive::{self, FromBody, FromHeaders},
@@ -18,13 +17,10 @@ use crate::{
     exchange::Exchange,
     http::RequestHead,
     observation::AttemptResult,
-    race::{Raced, race},
     receive::Body,
+    reserved::Reserved,
     upstream_request::{self, Told},
 };
-
-/// How often a request that waits for a backend looks again.
-const POLL: Duration = Duration::from_millis(25);
 
 /// What a request is routed by, complete.
 #[derive(Debug)]
@@ -38,7 +34,7 @@ pub(crate) struct Derived {
 /// A response to relay, with the reservation that it holds.
 pub(crate) struct Answered {
     pub(crate) response: Box<Response>,
-    pub(crate) running: Running,
+    pub(crate) reserved: Reserved,
     pub(crate) cluster_id: Arc<str>,
 }
 
@@ -49,16 +45,6 @@ pub(crate) enum ProxyEnd {
     ClientLeft,
 }
 
-/// A backend chosen, and reserved for.
-struct Choice {
-    backend: Arc<Backend>,
-    cluster: ClusterUid,
-    cluster_id: Arc<str>,
-    running: Running,
-    rank: u32,
-    expected_queue: Option<Duration>,
-}
-
 /// Retries left, by what they would follow.
 struct Retries {
     connect: u32,
@@ -66,9 +52,15 @@ struct Retries {
     deadline: Option<Instant>,
 }
 
-/// Finds out what `body` is to be routed by, as far as `headers` did not say.
-pub(crate) fn derive(core: &Core, mut headers: Box<FromHeaders>, body: &[u8]) -> Result<Derived, Refusal> {
-    if core.settings.headers.strict || headers.is_complete() {
+/// Finds out what `body` is to be routed by, as far as `headers` did not say, and they have to say all when they
+/// are `strict`. `leading_messages` tells how many messages make the affinity key for a routing key and a model.
+pub(crate) fn derive(
+    strict: bool,
+    leading_messages: impl FnOnce(Option<&str>, &str) -> usize,
+    mut headers: Box<FromHeaders>,
+    body: &[u8],
+) -> Result<Derived, Refusal> {
+    if strict || headers.is_complete() {
         let model = headers.model.take().unwrap_or_default();
         let input_tokens = headers.input_tokens.unwrap_or_default();
         let affinity_key = headers.affinity_key.take();
@@ -91,32 +83,26 @@ pub(crate) fn derive(core: &Core, mut headers: Box<FromHeaders>, body: &[u8]) ->
     };
     let from_body = from_body.unwrap_or_default();
     let estimate = if unread { derive::tokens_of_unread_body(body.len()) } else { from_body.input_tokens() };
-    let affinity_key = headers
-        .affinity_key
-        .take()
-        .or_else(|| from_body.prompt_cache_key.map(String::into_bytes))
-        .or_else(|| leading_messages(core, headers.routing_key.as_deref(), &model, body));
+    let affinity_key =
+        headers.affinity_key.take().or_else(|| from_body.prompt_cache_key.map(String::into_bytes)).or_else(
+            || match leading_messages(headers.routing_key.as_deref(), &model) {
+                0 => None,
+                count => derive::affinity_of_leading_messages(body, count),
+            },
+        );
     let input_tokens = headers.input_tokens.unwrap_or(estimate);
     Ok(Derived { headers, model, input_tokens, affinity_key })
 }
 
-fn leading_messages(core: &Core, routing_key: Option<&str>, model: &str, body: &[u8]) -> Option<Vec<u8>> {
-    let count = core.with_snapshot(|snapshot| {
-        snapshot.target(routing_key, model).map_or(0, |target| target.policy.affinity_from_leading_messages)
-    });
-    if count == 0 { None } else { derive::affinity_of_leading_messages(body, count) }
+/// How many leading messages make the affinity key of a request that brings none; 0 turns that off.
+pub(crate) fn leading_messages(snapshot: &Snapshot, routing_key: Option<&str>, model: &str) -> usize {
+    snapshot.target(routing_key, model).map_or(0, |target| target.policy.affinity_from_leading_messages)
 }
 
 /// Whether `model` can be served at all; asked before a body is read where the headers name it.
 pub(crate) fn check_target(core: &Core, routing_key: Option<&str>, model: &str) -> Result<(), Refusal> {
     let is_known = core.with_snapshot(|snapshot| snapshot.target(routing_key, model).is_some());
     if is_known { Ok(()) } else { Err(unknown_target(routing_key, model)) }
-}
-
-fn unknown_target(routing_key: Option<&str>, model: &str) -> Refusal {
-    let scope = if routing_key.is_some() { " for this routing key" } else { "" };
-    let message = format!("nobody serves the model `{model}`{scope}; GET /v1/models lists what is served");
-    Refusal::new(ErrorCode::NoEligibleCandidates, message)
 }
 
 /// Gets a response for the request from some backend.
@@ -128,21 +114,23 @@ pub(crate) async fn respond(
     derived: &Derived,
     body: &Body,
 ) -> Result<Answered, ProxyEnd> {
+    exchange.input_tokens = derived.input_tokens;
     let mut exclusions = Exclusions::default();
     let mut retries = Retries::new(core, exchange, derived);
+    let mut routed: Option<Routed> = None;
     let mut last: Option<AttemptFailure> = None;
     core.retry_budget.borrow_mut().request();
     loop {
-        let choice = match choose_or_wait(core, client, exchange, derived, &exclusions).await? {
+        let choice = match choose(core, client, exchange, derived, &mut routed, &exclusions).await? {
             Ok(choice) => choice,
             // Why the last attempt failed says more than that no other can be made.
             Err(refusal) => {
                 return Err(ProxyEnd::Refused(last.map_or(refusal, AttemptFailure::into_refusal)));
             }
         };
-        let Choice { backend, cluster, cluster_id, running, rank, expected_queue } = choice;
+        let Choice { backend, cluster, cluster_id, reserved, selection, expected_queue } = choice;
         exchange.attempts += 1;
-        exchange.rank = rank;
+        exchange.selection = Some(selection);
         exchange.backend = Some(backend.clone());
         let mut message = core.buffers.take();
         let body_bytes = body.bytes(&client.inbound);
@@ -150,7 +138,6 @@ pub(crate) async fn respond(
             id: &exchange.id,
             model: &derived.model,
             input_tokens: derived.input_tokens,
-            input_tokens_given: derived.headers.input_tokens.is_some(),
             affinity_key: derived.affinity_key.as_deref(),
             priority: derived.headers.priority,
             expected_queue,
@@ -174,7 +161,7 @@ pub(crate) async fn respond(
                     debug_assert!(excluded, "settings bound the attempts to what can be excluded");
                     continue;
                 }
-                return Ok(Answered { response, running, cluster_id });
+                return Ok(Answered { response, reserved, cluster_id });
             }
             AttemptEnd::Failed(failure) => {
                 exchange.attempt_ended(core, failure.result, None);
@@ -197,94 +184,20 @@ pub(crate) async fn respond(
     }
 }
 
-/// Decides, and as long as the request's routing budget lasts, decides again where nothing is available.
-async fn choose_or_wait(
-    core: &Core,
-    client: &mut Client,
-    exchange: &mut Exchange,
-    derived: &Derived,
-    exclusions: &Exclusions,
-) -> Result<Result<Choice, Refusal>, ProxyEnd> {
-    let began = Instant::now();
-    let mut now = began;
-    let chosen = loop {
-        let elapsed = now.saturating_duration_since(exchange.started);
-        let chosen = choose(core, exchange, derived, exclusions, elapsed);
-        let left = derived.headers.max_wait.saturating_sub(elapsed);
-        // An unknown target is unknown for good as far as anyone can tell; what failed within this request
-        // does not come back within it.
-        let can_change = matches!(&chosen, Err(refusal) if refusal.code == ErrorCode::NoActiveBackend);
-        if !can_change || left.is_zero() || !exclusions.is_empty() {
-            break chosen;
-        }
-        // Boxed: a timer is large, and hardly any request waits for one.
-        match race(Box::pin(monoio::time::sleep(left.min(POLL))), &mut client.watch, left).await {
-            Raced::ClientLeft => return Err(ProxyEnd::ClientLeft),
-            Raced::TimedOut | Raced::Done(()) => now = Instant::now(),
-        }
-    };
-    exchange.routing += began.elapsed();
-    Ok(chosen)
-}
+// === impl Derived ===
 
-/// The decision, and the reservation in the same breath, so that the next decision sees it.
-fn choose(
-    core: &Core,
-    exchange: &mut Exchange,
-    derived: &Derived,
-    exclusions: &Exclusions,
-    elapsed: Duration,
-) -> Result<Choice, Refusal> {
-    let routing_key = derived.headers.routing_key.as_deref();
-    core.with_snapshot(|snapshot| {
-        let Some(target) = snapshot.target(routing_key, &derived.model) else {
-            return Err(unknown_target(routing_key, &derived.model));
-        };
-        exchange.target = Some(target.name.clone());
-        let request = RoutingRequest {
-            input_tokens: derived.input_tokens,
-            input_tokens_given: derived.headers.input_tokens.is_some(),
-            affinity_key: derived.affinity_key.as_deref(),
-            priority: derived.headers.priority.unwrap_or_default(),
-            slo: derived.headers.slo,
-            elapsed,
-        };
-        match decide(
-            target,
-            &target.policy.method.algorithm,
-            &request,
-            exclusions,
-            &mut core.decisions.borrow_mut(),
-        ) {
-            Decision::Selected(selected) => {
-                let cluster = &target.clusters[selected.cluster.0];
-                Ok(Choice {
-                    running: cluster.load.enter(derived.input_tokens),
-                    cluster: cluster.uid,
-                    cluster_id: cluster.cluster_id.clone(),
-                    backend: selected.backend,
-                    rank: selected.rank,
-                    expected_queue: selected.queue_delay,
-                })
-            }
-            Decision::Wait(_) => {
-                let message = format!("the model `{}` cannot be served yet", derived.model);
-                Err(Refusal::new(ErrorCode::NoCapacity, message))
-            }
-            Decision::Unavailable(reason) => {
-                let why = match reason {
-                    UnavailableReason::NoActiveBackend => "none of its backends is active",
-                    UnavailableReason::AllExcluded => "every backend has failed for this request",
-                    UnavailableReason::NoCapacity => "every cluster is full",
-                    UnavailableReason::NoEligibleCandidate => {
-                        "no cluster reports what the routing algorithm needs"
-                    }
-                };
-                let message = format!("the model `{}` cannot be served now: {why}", derived.model);
-                Err(Refusal::new(ErrorCode::NoActiveBackend, message))
-            }
+impl Derived {
+    /// What it is routed by, with this SLO, at its arrival.
+    pub(crate) fn request(&self, slo: Option<Millis>) -> RoutingRequest<'_> {
+        RoutingRequest {
+            input_tokens: self.input_tokens,
+            input_tokens_given: self.headers.input_tokens.is_some(),
+            affinity_key: self.affinity_key.as_deref(),
+            priority: self.headers.priority.unwrap_or_default(),
+            slo,
+            elapsed: Duration::ZERO,
         }
-    })
+    }
 }
 
 // === impl Retries ===

@@ -71,9 +71,9 @@ pub(crate) async fn relay(
     answered: Answered,
     terms: ClientTerms,
 ) -> After {
-    let Answered { response, mut running, cluster_id } = answered;
+    let Answered { response, mut reserved, cluster_id } = answered;
     let Response { upstream, head, mut forward, rest, first_byte } = *response;
-    running.first_byte();
+    reserved.first_byte();
     let status = head.status;
     let mut body = RelayBody::new(head.body, terms.version == Version::Http11);
     let keep_alive = terms.keep_alive && body.outgoing() != Outgoing::UntilClose && !core.is_draining();
@@ -90,7 +90,7 @@ pub(crate) async fn relay(
             // Nothing has been sent yet: this can still be told properly.
             Err(error) => {
                 upstream.socket.shutdown();
-                drop(running);
+                drop(reserved);
                 exchange.first_byte = None;
                 exchange.attempt_ended(core, AttemptResult::ProtocolError, Some(first_byte));
                 let message =
@@ -124,7 +124,7 @@ pub(crate) async fn relay(
             (result, ended, After::Cut)
         }
     };
-    drop(running);
+    drop(reserved);
     exchange.attempt_ended(core, result, Some(first_byte));
     exchange.end(core, ended);
     after

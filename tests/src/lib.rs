@@ -32,7 +32,7 @@ pub use gate::Gate;
 pub use gateway::{Gateway, GatewayBuilder};
 pub use http::{Head, Headers};
 pub use poll::{DEADLINE, eventually, eventually_some};
-pub use process::{Process, Signal};
+pub use process::{Process, Signal, scratch_file};
 pub use raw_engine::{Exchange, RawEngine, Received, Then};
 pub use request::Request;
 pub use response::{Body, BodyReader, Piece, Response};

@@ -178,7 +178,7 @@ pub(crate) fn log_dir() -> PathBuf {
 }
 
 /// Writes `text` to a new file called `name` in a folder of the running test.
-pub(crate) fn scratch_file(name: &str, text: &str) -> PathBuf {
+pub fn scratch_file(name: &str, text: &str) -> PathBuf {
     let path: PathBuf = Path::join(&log_dir(), name);
     fs::write(&path, text).expect("a scratch file");
     path

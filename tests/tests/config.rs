@@ -29,7 +29,7 @@ fn expect_error(output: &Output, words: &[&str]) {
 
 #[test]
 fn a_good_file_is_ok() {
-    let output = check(&file("[timeouts]\nconnect_ms = 500\n[routing]\nalgorithm = \"pulsar\""));
+    let output = check(&file("[timeouts]\nconnect_ms = 500\n[routing]\ndefault = \"pulsar\""));
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert!(String::from_utf8_lossy(&output.stdout).starts_with("ok: "), "{output:?}");
 }
@@ -43,10 +43,24 @@ fn errors_name_file_line_key_and_what_is_allowed() {
         ("[limits]\nmax_headers = 5", 2, &["limits.max_headers", "5", "16", "256"]),
         ("[server]\nlisten = [\"localhost\"]", 2, &["listen", "localhost"]),
         ("[server]\ndriver = \"kqueue\"", 2, &["driver", "kqueue", "io-uring", "epoll"]),
-        ("[routing]\nalgorithm = \"fastest\"", 2, &["algorithm", "fastest", "power-of-n", "pulsar"]),
-        ("[routing]\nalgorithm = \"power-of-n\"\nsample_count = 65", 3, &["sample_count", "65", "64"]),
-        ("[routing]\nalgorithm = \"random\"\nsample_count = 3", 3, &["sample_count"]),
-        ("[routing.models.\"llama-3\"]\nalgorithm = \"pulsar\"\nseed = -1", 3, &["seed", "-1"]),
+        ("[routing]\ndefault = \"fastest\"", 2, &["default", "fastest", "power-of-n", "pulsar"]),
+        ("[routing]\nalgorithm = \"random\"", 2, &["routing.algorithm", "`default.algorithm`"]),
+        (
+            "[routing.default]\nalgorithm = \"power-of-n\"\nsample_count = 65",
+            3,
+            &["sample_count", "65", "64"],
+        ),
+        ("[routing.default]\nalgorithm = \"random\"\nsample_count = 3", 3, &["sample_count", "power-of-n"]),
+        (
+            "[routing.models.\"a.b\"]\nalgorithm = \"pulsar\"\nseed = true",
+            3,
+            &["models.\"a.b\".seed", "true"],
+        ),
+        (
+            "[routing.models.m]\nalgorithm = \"pulsar\"\n[routing.models.m.request_algorithms]\npulsar = \"random\"",
+            4,
+            &["models.m.request_algorithms.pulsar", "`random`"],
+        ),
         ("[headers]\nmode = \"lenient\"", 2, &["mode", "lenient", "derive", "strict"]),
         ("[nonsense]\na = 1", 1, &["nonsense"]),
         ("[log]\nlevel = \"loud\"", 2, &["level", "loud", "debug"]),
@@ -62,6 +76,29 @@ fn errors_name_file_line_key_and_what_is_allowed() {
         eprintln!("{lines:?}");
         expect_error(&output, &expected);
     }
+}
+
+/// Documents of the field are files of their own.
+#[test]
+fn a_routing_document_is_checked_by_itself() {
+    let check = |name: &str, text: &str| {
+        let path = stargate_tests::scratch_file(name, text);
+        Gateway::builder().without_settings().run(&[
+            "check-config",
+            "--routing",
+            path.to_str().expect("a path"),
+        ])
+    };
+    let good =
+        r#"{"default":"power-of-two","models":{"a.b":{"algorithm":"groq-multiregion","n":3,"slo_ms":900}}}"#;
+    let output = check("lb-config.json", good);
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let output = check("lb-config.json", &good.replace("\"n\":3", "\"n\":300"));
+    expect_error(&output, &["lb-config.json", "models.\"a.b\".n", "300", "64"]);
+    expect_error(&check("lb-config.toml", "default = \"best\""), &["lb-config.toml", "default", "best"]);
+    expect_error(&check("lb-config.json", "{"), &["lb-config.json", "EOF"]);
+    let output = check("lb-config.json", r#"{"default":"pulsar-multiregion"}"#);
+    assert!(String::from_utf8_lossy(&output.stderr).contains("a full primary never overflows"), "{output:?}");
 }
 
 #[test]

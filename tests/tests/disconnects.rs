@@ -220,7 +220,8 @@ fn cancels_at_random_phases_leave_every_counter_at_zero() {
         .collect();
     // Chooses by load alone: throughput learned from the storm would prefer one of them for good.
     let gateway = Gateway::builder()
-        .set("routing.comparator", "\"num-requests-queued\"")
+        .set("routing.default.algorithm", "\"power-of-n\"")
+        .set("routing.default.comparator", "\"num-requests-queued\"")
         .backend("e1", &engines[0].url())
         .backend("e2", &engines[1].url())
         .start();

@@ -152,6 +152,7 @@ fn of_stargates_headers_the_engine_gets_those_that_are_for_it() {
         .header("x-priority", 7)
         .header("x-routing-key", "team-a")
         .header("x-request-slo-ms", 5000)
+        .header("x-routing-method", "random")
         .header("x-max-wait-ms", 10)
         .header("x-stargate-max-wait-ms", 10)
         .header("x-stargate-attempt", 9)

@@ -52,7 +52,7 @@ fn a_refused_connection_moves_the_request_to_another_backend() {
         exchange.respond_ok();
         Then::KeepOpen
     });
-    let gateway = gateway_without_health_checks().set("routing.algorithm", "\"round-robin\"").start();
+    let gateway = gateway_without_health_checks().set("routing.default.algorithm", "\"round-robin\"").start();
     gateway.register("dead", &refusing_url());
     gateway.register("alive", &engine.url());
     for _ in 0..6 {
@@ -89,7 +89,7 @@ fn connect_failures_are_retried_as_often_as_configured_and_no_more() {
 fn without_a_budget_nothing_is_retried() {
     let engine = Engine::start("alive");
     let gateway = gateway_without_health_checks()
-        .set("routing.algorithm", "\"round-robin\"")
+        .set("routing.default.algorithm", "\"round-robin\"")
         .set("retry.budget_percent", 0)
         .set("retry.budget_min_per_second", 0)
         .start();
@@ -174,7 +174,7 @@ fn a_rejection_that_says_so_moves_the_request_to_another_backend() {
             Then::KeepOpen
         });
         let gateway = Gateway::builder()
-            .set("routing.algorithm", "\"round-robin\"")
+            .set("routing.default.algorithm", "\"round-robin\"")
             .backend("full", &full.url())
             .backend("free", &free.url())
             .start();
@@ -279,7 +279,7 @@ fn starts(engines: &[Engine]) -> HashMap<String, u64> {
 #[test]
 fn killing_a_backend_under_load_costs_only_what_it_was_executing() {
     const CLIENTS: usize = 6;
-    let gateway = Gateway::builder().set("routing.algorithm", "\"round-robin\"").start();
+    let gateway = Gateway::builder().set("routing.default.algorithm", "\"round-robin\"").start();
     let start = |id| Engine::builder(id).flag("decode-tps", 2000).start();
     let survivors = [start("e1"), start("e2")];
     let mut victim = start("victim");
@@ -319,7 +319,7 @@ fn an_engine_that_refuses_for_a_while_is_passed_over_and_comes_back() {
     let e1 = Engine::builder("e1").flag("keep-alive-ms", 0).start();
     let e2 = Engine::start("e2");
     let gateway = Gateway::builder()
-        .set("routing.algorithm", "\"round-robin\"")
+        .set("routing.default.algorithm", "\"round-robin\"")
         .backend("e1", &e1.url())
         .backend("e2", &e2.url())
         .start();

@@ -38,9 +38,9 @@ fn a_burst_spreads_over_idle_backends() {
             .collect();
         let mut builder = Gateway::builder()
             .cores(cores)
-            .set("routing.algorithm", "\"power-of-n\"")
-            .set("routing.sample_count", 8)
-            .set("routing.comparator", "\"num-requests-queued\"");
+            .set("routing.default.algorithm", "\"power-of-n\"")
+            .set("routing.default.sample_count", 8)
+            .set("routing.default.comparator", "\"num-requests-queued\"");
         for (number, engine) in engines.iter().enumerate() {
             builder = builder.backend(&format!("e{number}"), &engine.url());
         }
@@ -113,6 +113,22 @@ fn engines_that_push_their_stats_are_routed_by_them() {
     drop(free);
 }
 
+#[test]
+fn throughput_that_nobody_reports_is_learned_from_the_traffic() {
+    // Of 10 000 tokens a second, which is what is assumed, this engine takes a fifth.
+    let engine = Engine::builder("e1").flag("prefill-tps", 2000).start();
+    let gateway = Gateway::before(&engine.url());
+    let known = || stats_of(&gateway.snapshot(), "e1")["last_mean_input_tps"].as_f64();
+    let assumed = known().expect("an assumption");
+    for number in 0..6 {
+        // Each another prompt, so that none is found in the engine's cache.
+        let prompt = format!("{number} ").repeat(400);
+        let long = json!({ "model": "mock", "messages": [{ "role": "user", "content": prompt }] });
+        let _ = gateway.client().send(&Request::post("/v1/chat/completions", &long)).expect_ok();
+    }
+    eventually("it is learned", || known().is_some_and(|learned| learned < assumed / 2.0));
+}
+
 /// The stats of a cluster in the snapshot.
 fn stats_of(snapshot: &Value, cluster: &str) -> Value {
     snapshot["targets"]
@@ -153,7 +169,7 @@ fn reports_and_health_checks_do_not_reset_what_is_in_flight() {
 #[test]
 fn round_robin_takes_turns() {
     let engines: Vec<_> = (0..3).map(|_| RawEngine::plain()).collect();
-    let mut builder = Gateway::builder().cores(1).set("routing.algorithm", "\"round-robin\"");
+    let mut builder = Gateway::builder().cores(1).set("routing.default.algorithm", "\"round-robin\"");
     for (number, engine) in engines.iter().enumerate() {
         builder = builder.backend(&format!("e{number}"), &engine.url());
     }
@@ -168,7 +184,7 @@ fn round_robin_takes_turns() {
 #[test]
 fn random_reaches_everyone() {
     let engines: Vec<_> = (0..3).map(|_| RawEngine::plain()).collect();
-    let mut builder = Gateway::builder().set("routing.algorithm", "\"random\"");
+    let mut builder = Gateway::builder().set("routing.default.algorithm", "\"random\"");
     for (number, engine) in engines.iter().enumerate() {
         builder = builder.backend(&format!("e{number}"), &engine.url());
     }
@@ -194,7 +210,7 @@ fn pulsar_gateway(engines: &[(&str, &RawEngine)]) -> Gateway {
 }
 
 fn pulsar_builder() -> GatewayBuilder {
-    Gateway::builder().set("routing.algorithm", "\"pulsar\"")
+    Gateway::builder().set("routing.default.algorithm", "\"pulsar\"")
 }
 
 fn placement(gateway: &Gateway, keys: usize) -> BTreeMap<usize, String> {
@@ -345,7 +361,7 @@ fn a_frozen_engine_leaves_rotation_and_comes_back() {
     let (frozen, well) = (Engine::start("frozen"), Engine::start("well"));
     let gateway = Gateway::builder()
         .set("health.timeout_ms", 200)
-        .set("routing.algorithm", "\"round-robin\"")
+        .set("routing.default.algorithm", "\"round-robin\"")
         .backend("frozen", &frozen.url())
         .backend("well", &well.url())
         .start();
@@ -357,4 +373,161 @@ fn a_frozen_engine_leaves_rotation_and_comes_back() {
     frozen.signal(Signal::Continue);
     gateway.wait_until_routable("frozen");
     eventually("it serves again", || served_by(&gateway, &Request::chat("mock")) == "frozen");
+}
+
+/// Keys of a request by this routing expression, and who serves them.
+fn placement_by(gateway: &Gateway, expression: &str, keys: usize) -> Vec<String> {
+    let request = |key| {
+        Request::chat("mock")
+            .header("x-routing-method", expression)
+            .header("x-cache-affinity-key", format!("key-{key}"))
+    };
+    (0..keys).map(|key| served_by(gateway, &request(key))).collect()
+}
+
+#[test]
+fn a_request_selects_and_tunes_its_method() {
+    let (a, b, c) = (RawEngine::plain(), RawEngine::plain(), RawEngine::plain());
+    let gateway = Gateway::builder().cores(1).set("routing.default", "\"random\"").start();
+    for (id, engine) in [("a", &a), ("b", &b), ("c", &c)] {
+        gateway.register_with(
+            id,
+            &json!({
+                "url": engine.url(), "lease_ms": LEASE_MS,
+                "models": { "mock": { "stats": { "last_mean_input_tps": 1000.0, "max_input_tps": 1000.0 } } }
+            }),
+        );
+    }
+    let turns = placement_by(&gateway, "ROUND_robin", 6);
+    assert_eq!(turns[..3].iter().collect::<BTreeSet<_>>().len(), 3, "{turns:?}");
+    assert_eq!(turns[..3], turns[3..], "{turns:?}");
+    let placed = placement_by(&gateway, "pulsar", 40);
+    assert_eq!(placement_by(&gateway, "pulsar;consider_kv_free_tokens=false", 40), placed);
+    assert_ne!(placement_by(&gateway, "pulsar;seed=other", 40), placed);
+    for engine in [a, b, c] {
+        for request in engine.requests() {
+            assert!(!request.head.headers.has("x-routing-method"), "{:#?}", request.head.headers);
+        }
+    }
+    let cached = [("result", "cached")];
+    assert!(gateway.metric("stargate_routing_expressions_total", &cached) >= 40.0);
+}
+
+#[test]
+fn a_method_that_cannot_be_selected_is_400_with_its_reason() {
+    let engine = RawEngine::plain();
+    let gateway = Gateway::builder()
+        .toml("[routing.request_algorithms]\nrandom = \"random\"")
+        .backend("e1", &engine.url())
+        .start();
+    let send = |expression: &str| {
+        gateway.client().send(&Request::chat("mock").header("x-routing-method", expression))
+    };
+    for (expression, words) in [
+        ("", "blank"),
+        ("best", "no routing algorithm"),
+        ("pulsar", "may not be selected"),
+        ("random;n=3", "parameter n"),
+        ("power-of-n;sample_count=65", "from 1 to 64"),
+        ("power-of-n;sample_count", "no value"),
+        ("power-of-n,random", "index"),
+    ] {
+        let response = send(expression);
+        response.expect_error(400, "invalid_routing_method");
+        let message = response.json()["error"]["message"].as_str().expect("a message").to_owned();
+        assert!(message.contains(words), "{expression}: {message}");
+    }
+    assert_eq!(engine.request_count(), 0);
+    let _ = send("random").expect_ok();
+    let _ = send("power-of-n;sample_count=3").expect_ok();
+
+    let strangers = Gateway::builder().set("headers.trusted", false).backend("e1", &engine.url()).start();
+    let request = Request::chat("mock").header("x-routing-method", "best");
+    let _ = strangers.client().send(&request).expect_ok();
+}
+
+#[test]
+fn a_routing_document_is_replaced_while_requests_are_served() {
+    let engines: Vec<_> = (0..3).map(|_| RawEngine::plain()).collect();
+    let mut builder = Gateway::builder().cores(1).set("routing.default", "\"round-robin\"");
+    for (number, engine) in engines.iter().enumerate() {
+        builder = builder.backend(&format!("e{number}"), &engine.url());
+    }
+    let gateway = builder.start();
+    let served = |count: usize| -> BTreeSet<String> {
+        let request = Request::chat("mock").header("x-cache-affinity-key", "session-1");
+        (0..count).map(|_| served_by(&gateway, &request)).collect()
+    };
+    assert_eq!(served(3).len(), 3);
+    let put = |document: &Value| {
+        let request = Request::new("PUT", "/api/v1/config/routing").body(document.to_string());
+        gateway.admin().send(&request)
+    };
+    let pulsar = json!({ "default": { "algorithm": "pulsar", "rendezvous_weight": "last-mean-input-tps" } });
+    let applied = put(&pulsar).expect_ok().json();
+    assert_eq!((&applied["version"], &applied["changed_models"]), (&json!(2), &json!(["mock"])));
+    // From the next request on, on every core.
+    assert_eq!(served(6).len(), 1);
+    assert_eq!(put(&json!({ "default": "best" })).status, 422);
+    assert_eq!(served(6).len(), 1);
+    let rollback = Request::new("POST", "/api/v1/config/routing/rollback");
+    let _ = gateway.admin().send(&rollback).expect_ok();
+    assert_eq!(served(3).len(), 3);
+    gateway.wait_until_idle();
+}
+
+/// Every example of the documentation that is a whole routing document, and what ships commented.
+fn documented() -> Vec<(String, String)> {
+    let page = |name: &str| {
+        std::fs::read_to_string(stargate_tests::workspace_dir().join(name))
+            .expect("a page of the documentation")
+    };
+    let blocks = |name: &str, language: &str| -> Vec<String> {
+        let start = format!("```{language}\n");
+        let text = page(name);
+        let blocks =
+            text.split(start.as_str()).skip(1).map(|rest| rest.split("```").next().unwrap_or_default());
+        blocks.map(str::to_owned).collect()
+    };
+    let mut documents = Vec::new();
+    for name in ["README.md", "docs/api.md", "docs/operating.md", "docs/routing.md"] {
+        documents.extend(blocks(name, "json").into_iter().map(|text| ("routing.json".to_owned(), text)));
+        let toml = blocks(name, "toml").into_iter().filter(|text| text.contains("[routing"));
+        documents.extend(toml.map(|text| (String::new(), text)));
+    }
+    let shipped = page("docs/stargate.toml");
+    let examples = shipped.split("# One model's own routing").nth(1).expect("the examples of [routing]");
+    let examples = examples.split("# A static backend").next().unwrap_or_default();
+    let lines: Vec<&str> = examples.lines().filter_map(|line| line.strip_prefix("#   ")).collect();
+    documents.push((String::new(), lines.join("\n")));
+    documents
+}
+
+#[test]
+fn every_documented_routing_document_serves() {
+    let documents = documented();
+    assert!(documents.len() >= 4, "{documents:?}");
+    for (file, text) in documents {
+        let engine = RawEngine::plain();
+        let builder = if file.is_empty() {
+            Gateway::builder().toml(&text)
+        } else {
+            let path = stargate_tests::scratch_file(&file, &text);
+            Gateway::builder().argument("--routing").argument(path.to_str().expect("a path"))
+        };
+        let gateway = builder.start();
+        let document = gateway.admin().get("/api/v1/config/routing").expect_ok().json();
+        let named = document["models"].as_object().expect("models").keys().cloned();
+        for model in named.chain(["mock".to_owned()]) {
+            let stats = json!({ "last_mean_input_tps": 1000.0, "max_input_tps": 1000.0, "max_engine_concurrency": 8 });
+            let id = format!("e-{}", model.replace('/', "-"));
+            let body = json!({
+                "url": engine.url(), "lease_ms": LEASE_MS, "models": { model.as_str(): { "stats": stats } }
+            });
+            gateway.register_with(&id, &body);
+            let request =
+                Request::chat(&model).header("x-cache-affinity-key", "s-1").header("x-input-tokens", 10);
+            let _ = gateway.client().send(&request).expect_ok();
+        }
+    }
 }

@@ -141,7 +141,7 @@ fn a_connect_that_hangs_fails_and_moves_on() {
     let gateway = Gateway::builder()
         .set("health.interval_ms", 60_000)
         .set("timeouts.connect_ms", SHORT_MS)
-        .set("routing.algorithm", "\"round-robin\"")
+        .set("routing.default.algorithm", "\"round-robin\"")
         .start();
     gateway.register("blackhole", &format!("http://{}", blackhole.address()));
     gateway.client().send(&Request::chat("mock")).expect_error(502, "upstream_connect_failed");

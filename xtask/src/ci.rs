@@ -5,16 +5,22 @@ use std::process::Command;
 use anyhow::Result;
 
 use crate::{
-    cargo_deny, ebpf, python,
+    cargo_deny, ebpf, fuzz, interleavings, python,
     step::Steps,
     workspace::{self, apt_install, cargo, output},
 };
+
+/// Fuzzing of each target: enough to find what a change breaks at once.
+const FUZZ_SECONDS: u32 = 10;
 
 /// Runs all checks, up to the first that fails.
 pub(crate) fn run() -> Result<()> {
     let mut steps = Steps::default();
     steps.run("set up", set_up)?;
-    steps.run("formatting", || workspace::run(cargo().args(["fmt", "--all", "--check"])))?;
+    steps.run("formatting", || {
+        workspace::run(cargo().args(["fmt", "--all", "--check"]))?;
+        workspace::run(cargo().args(["fmt", "--manifest-path", "tests/fuzz/Cargo.toml", "--check"]))
+    })?;
     steps.run("lints", || {
         workspace::run(cargo().args([
             "clippy",
@@ -41,6 +47,8 @@ pub(crate) fn run() -> Result<()> {
     steps.run("tests", || {
         workspace::run(cargo().args(["test", "--locked", "--workspace", "--no-fail-fast"]))
     })?;
+    steps.run("interleavings", interleavings::check)?;
+    steps.run("fuzzing, briefly", || fuzz::run_all(FUZZ_SECONDS))?;
     steps.run("dependencies", cargo_deny::check)?;
     steps.print_summary();
     Ok(())

@@ -5,6 +5,8 @@ mod children;
 mod ci;
 mod demo;
 mod ebpf;
+mod fuzz;
+mod interleavings;
 mod python;
 mod step;
 mod workspace;
@@ -27,6 +29,8 @@ enum Task {
     Demo(demo::Options),
     /// Checks everything that must hold: formatting, lints, tests, licences.
     Ci,
+    /// Fuzzes what reads configuration and routing expressions.
+    Fuzz(fuzz::Options),
     /// Installs what building the kernel programs needs (Debian; as root).
     SetupEbpf,
     /// Builds the kernel programs.
@@ -37,6 +41,7 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().task {
         Task::Demo(options) => demo::run(&options),
         Task::Ci => ci::run(),
+        Task::Fuzz(options) => fuzz::run_chosen(&options),
         Task::SetupEbpf => ebpf::set_up(),
         Task::BuildEbpf => ebpf::build(),
     };

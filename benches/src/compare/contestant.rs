@@ -198,7 +198,7 @@ fn haproxy_configuration(listen: SocketAddr, upstreams: &[SocketAddr]) -> String
 /// Static backends, power-of-n, everything else as it comes: derivation, health checks and metrics are on.
 fn gateway_configuration(upstreams: &[SocketAddr]) -> String {
     let mut text = "[server]\nlisten = [\"127.0.0.1:0\"]\n\n[admin]\nlisten = \"127.0.0.1:0\"\n\n\
-                    [routing]\nalgorithm = \"power-of-n\"\n"
+                    [routing]\ndefault = \"power-of-n\"\n"
         .to_owned();
     for (number, upstream) in upstreams.iter().enumerate() {
         let _ = write!(

@@ -16,20 +16,30 @@ pub(super) fn parse<T: DeserializeOwned>(
     body: Result<Bytes, BytesRejection>,
     bytes_max: usize,
 ) -> Result<T, ApiError> {
-    let body = body.map_err(|rejection| match rejection.status() {
+    let body = received(body, bytes_max)?;
+    from_json(&body)
+}
+
+/// The body, once it has arrived.
+pub(super) fn received(body: Result<Bytes, BytesRejection>, bytes_max: usize) -> Result<Bytes, ApiError> {
+    body.map_err(|rejection| match rejection.status() {
         StatusCode::PAYLOAD_TOO_LARGE => ApiError::new(
             StatusCode::PAYLOAD_TOO_LARGE,
             "payload_too_large",
             format!("the body is over {bytes_max} bytes (registration.max_body_bytes)"),
         ),
         status => ApiError::new(status, "invalid_body", rejection.body_text()),
-    })?;
-    let mut deserializer = serde_json::Deserializer::from_slice(&body);
+    })
+}
+
+/// The value that JSON text holds.
+pub(super) fn from_json<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
+    let mut deserializer = serde_json::Deserializer::from_slice(body);
     let value = serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
         let path = path_of(error.path().iter().filter_map(segment));
-        fault(&body, error.inner(), path)
+        fault(body, error.inner(), path)
     })?;
-    deserializer.end().map_err(|error| fault(&body, &error, String::new()))?;
+    deserializer.end().map_err(|error| fault(body, &error, String::new()))?;
     Ok(value)
 }
 

@@ -7,8 +7,10 @@ mod backends;
 mod body;
 mod clusters;
 mod error;
+mod explain;
 mod probes;
 mod ranking;
+mod routing;
 mod server;
 mod snapshot;
 mod targets;
@@ -40,7 +42,11 @@ pub fn router(plane: Arc<ControlPlane>) -> Router {
         .route("/api/v1/backends/{id}", get(backends::get).put(backends::put).delete(backends::delete))
         .route("/api/v1/backends/{id}/stats", post(backends::stats))
         .route("/api/v1/clusters", get(clusters::list))
+        .route("/api/v1/config/routing", get(routing::get).put(routing::put))
+        .route("/api/v1/config/routing/history", get(routing::history))
+        .route("/api/v1/config/routing/rollback", post(routing::roll_back))
         .route("/api/v1/snapshot", get(snapshot::get))
+        .route("/api/v1/explain", post(explain::post))
         .route("/api/v1/targets", get(targets::list))
         .route("/api/v1/targets/{model}", get(targets::get))
         .route("/api/v1/targets/{model}/ranking", get(ranking::get))

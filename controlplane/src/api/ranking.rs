@@ -8,13 +8,15 @@ use axum::{
     http::StatusCode,
 };
 use serde::{Deserialize, Serialize};
-use stargate_routing::{ClusterIndex, Ranking, Seed, Target};
+use stargate_routing::{
+    Algorithm, AlgorithmKind, ClusterIndex, Method, Ranking, RendezvousWeight, Scalar, Seed, Target,
+};
 
 use super::{
     ApiError,
     targets::{Share, find, query},
 };
-use crate::{config::RendezvousWeight, names::RoutingKey, plane::ControlPlane};
+use crate::{names::RoutingKey, plane::ControlPlane};
 
 /// What is asked for. A seed or a weight other than the target's own asks for the ranking of a request that
 /// selects them.
@@ -24,7 +26,7 @@ pub(super) struct Question {
     key: String,
     routing_key: Option<String>,
     seed: Option<String>,
-    rendezvous_weight: Option<RendezvousWeight>,
+    rendezvous_weight: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -33,7 +35,7 @@ pub(super) struct RankingView {
     model: Arc<str>,
     slot: u32,
     seed: Box<str>,
-    rendezvous_weight: RendezvousWeight,
+    rendezvous_weight: &'static str,
     revision: u64,
     /// Whether decisions look the first ranks up; they are ranked directly otherwise, to the same result.
     has_table: bool,
@@ -87,7 +89,7 @@ pub(super) async fn get(
         model: target.name.model.clone(),
         slot: ranking.slot().number(),
         seed: seed.as_str().into(),
-        rendezvous_weight: weight.into(),
+        rendezvous_weight: weight.as_str(),
         revision: target.ranking_revision,
         has_table: table.is_some(),
         ranking: ranked.iter().enumerate().map(rank).collect(),
@@ -96,10 +98,7 @@ pub(super) async fn get(
 }
 
 /// The seed and weight asked for, each else the target's own.
-fn ranked_by(
-    target: &Target,
-    question: &Question,
-) -> Result<(Seed, stargate_routing::RendezvousWeight), ApiError> {
+fn ranked_by(target: &Target, question: &Question) -> Result<(Seed, RendezvousWeight), ApiError> {
     let algorithm = &target.policy.method.algorithm;
     let own = algorithm.ranked_by();
     if own.is_none() && question.seed.is_none() && question.rendezvous_weight.is_none() {
@@ -111,11 +110,21 @@ fn ranked_by(
         return Err(ApiError::new(StatusCode::CONFLICT, "no_ranking", message).at("model"));
     }
     let seed = question.seed.as_deref().map(Seed::new);
-    let weight = question.rendezvous_weight.map(RendezvousWeight::into);
+    let weight = question.rendezvous_weight.as_deref().map(weight_of).transpose()?;
     Ok((
         seed.unwrap_or_else(|| own.map_or_else(Seed::default, |(seed, _)| seed.clone())),
         weight.unwrap_or_else(|| own.map_or_else(Default::default, |(_, weight)| weight)),
     ))
+}
+
+/// The weight of this name, as a method reads it.
+fn weight_of(name: &str) -> Result<RendezvousWeight, ApiError> {
+    let field = [("rendezvous_weight", Scalar::from(name))];
+    match Method::with_fields(AlgorithmKind::Pulsar, field).map(|method| method.algorithm) {
+        Ok(Algorithm::Pulsar(parameters)) => Ok(parameters.weight),
+        Ok(_) => Ok(RendezvousWeight::default()),
+        Err(error) => Err(ApiError::invalid(error.field.clone(), error.to_string())),
+    }
 }
 
 /// Clusters that have no weight, or no active backend.

@@ -5,15 +5,9 @@ use std::sync::Arc;
 use axum::{Json, extract::State};
 use serde::Serialize;
 use serde_json::{Value, json};
-use stargate_routing::{
-    Algorithm, Backend, Cluster, ClusterStats, EffectiveStats, PowerOfNParameters, Target, Tokens,
-    TokensPerSecond,
-};
+use stargate_routing::{Backend, Cluster, ClusterStats, EffectiveStats, Target, Tokens, TokensPerSecond};
 
-use crate::{
-    config::{Comparator, RendezvousWeight},
-    plane::ControlPlane,
-};
+use crate::{config::MethodView, plane::ControlPlane};
 
 #[derive(Debug, Serialize)]
 pub(super) struct SnapshotView {
@@ -26,7 +20,7 @@ pub(super) struct SnapshotView {
 struct TargetView {
     routing_key: Option<Arc<str>>,
     model: Arc<str>,
-    algorithm: Value,
+    method: Value,
     affinity_from_leading_messages: usize,
     ranking_revision: u64,
     has_ranking_table: bool,
@@ -59,33 +53,11 @@ fn target(target: &Target) -> TargetView {
     TargetView {
         routing_key: target.name.routing_key.clone(),
         model: target.name.model.clone(),
-        algorithm: algorithm(&target.policy.method.algorithm),
+        method: json!(MethodView(&target.policy.method)),
         affinity_from_leading_messages: target.policy.affinity_from_leading_messages,
         ranking_revision: target.ranking_revision,
         has_ranking_table: target.ranking.is_some(),
         clusters: target.clusters.iter().map(cluster).collect(),
-    }
-}
-
-fn algorithm(algorithm: &Algorithm) -> Value {
-    let name = algorithm.kind().as_str();
-    match algorithm {
-        Algorithm::PowerOfN(PowerOfNParameters { sample_count, comparator }) => json!({
-            "name": name,
-            "sample_count": sample_count.get(),
-            "comparator": Comparator::from(*comparator),
-        }),
-        Algorithm::RoundRobin
-        | Algorithm::Random
-        | Algorithm::WaitAndWiden(_)
-        | Algorithm::PulsarWaitAndWiden(_) => json!({ "name": name }),
-        Algorithm::Pulsar(parameters) => json!({
-            "name": name,
-            "seed": parameters.seed.as_str(),
-            "rendezvous_weight": RendezvousWeight::from(parameters.weight),
-            "consider_kv_free_tokens": parameters.consider_kv_free_tokens,
-            "comparator": Comparator::from(parameters.comparator),
-        }),
     }
 }
 

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use stargate_routing::{Cluster, ClusterIndex, RankingTable, Slot, Snapshot, Target};
 
 use super::ApiError;
-use crate::{config::RendezvousWeight, names::excerpt, plane::ControlPlane};
+use crate::{names::excerpt, plane::ControlPlane};
 
 type Plane = State<Arc<ControlPlane>>;
 
@@ -46,7 +46,7 @@ pub(super) struct Detail {
 #[derive(Debug, Serialize)]
 struct RankingSummary {
     seed: Box<str>,
-    rendezvous_weight: RendezvousWeight,
+    rendezvous_weight: &'static str,
     slots: usize,
     /// Changes with the clusters and the weights held.
     revision: u64,
@@ -138,7 +138,7 @@ fn summary(target: &Target) -> Summary {
         clusters: target.clusters.len(),
         ranking: algorithm.ranked_by().map(|(seed, weight)| RankingSummary {
             seed: seed.as_str().into(),
-            rendezvous_weight: weight.into(),
+            rendezvous_weight: weight.as_str(),
             slots: Slot::COUNT,
             revision: target.ranking_revision,
             has_table: table.is_some(),

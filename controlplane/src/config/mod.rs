@@ -27,7 +27,7 @@ pub use data_plane::{HeaderMode, Headers, Limits, MaxConnections, Pool, Retry, T
 pub use error::{ConfigError, Origin};
 pub use layers::{Layers, Override};
 pub use ranged::{Interval, Throughput, Whole};
-pub use routing::{AlgorithmName, Comparator, ModelRouting, RendezvousWeight, Routing};
+pub use routing::{Document, Entry, MethodView, Methods, Policies, Routing};
 pub use server::{Address, Addresses, Admin, Cores, Driver, Server};
 
 /// The whole configuration.
@@ -107,7 +107,9 @@ impl Config {
             });
         }
         backends::validate(&self.backends, self.registration.max_models_per_backend.count())?;
-        self.routing.validate()?;
+        self.routing
+            .read()
+            .map_err(|violation| Violation { key: format!("routing.{}", violation.key), ..violation })?;
         // The CPUs that may be used are a fact of the host, checked at start.
         self.settings(Vec::new()).validate().map_err(Violation::from)
     }
@@ -134,6 +136,20 @@ impl Config {
         warnings::of(self)
     }
 
+    fn routing_summary(&self) -> String {
+        match self.routing.read() {
+            Ok(document) if document.models.is_empty() => {
+                document.default.method.algorithm.kind().as_str().into()
+            }
+            Ok(document) => format!(
+                "{} and {} models' own",
+                document.default.method.algorithm.kind().as_str(),
+                document.models.len()
+            ),
+            Err(_) => "invalid".into(),
+        }
+    }
+
     /// One line for `check-config`.
     pub fn summary(&self) -> String {
         let listen: Vec<String> = self.server.listen.0.iter().map(|address| address.0.to_string()).collect();
@@ -151,7 +167,7 @@ impl Config {
             self.admin.listen.0,
             self.backends.len(),
             models.len(),
-            self.routing.algorithm.unwrap_or_default().as_str(),
+            self.routing_summary(),
         )
     }
 }

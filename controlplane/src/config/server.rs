@@ -1,6 +1,6 @@
 //! `[server]` and `[admin]`: where the daemon listens and what it runs on.
 
-use std::{fmt, net::SocketAddr, str::FromStr};
+use std::{fmt, net::SocketAddr, path::PathBuf, str::FromStr};
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
@@ -28,6 +28,8 @@ pub struct Admin {
     pub listen: Address,
     /// Allow an address that others can reach. Nothing authenticates them.
     pub allow_remote: bool,
+    /// Where what is changed through the REST API is kept across restarts; empty keeps nothing.
+    pub state_dir: PathBuf,
 }
 
 /// One `ip:port`.
@@ -75,7 +77,11 @@ impl Default for Server {
 
 impl Default for Admin {
     fn default() -> Self {
-        Self { listen: Address(SocketAddr::from(([127, 0, 0, 1], 9090))), allow_remote: false }
+        Self {
+            listen: Address(SocketAddr::from(([127, 0, 0, 1], 9090))),
+            allow_remote: false,
+            state_dir: PathBuf::new(),
+        }
     }
 }
 

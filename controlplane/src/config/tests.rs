@@ -52,6 +52,18 @@ fn errors_of_the_file_name_line_key_finding_and_range() {
             "[routing.models.\"a.b\"]\nalgorithm = \"best\"\n",
             &["stargate.toml:2:", "routing.models.\"a.b\".algorithm:", "\"best\"", "`pulsar`"],
         ),
+        (
+            "[routing.models.\"a.b\"]\nalgorithm = \"wait-and-widen\"\nnext_bucket_unlock_factor = -1\n",
+            &[
+                "stargate.toml:3:",
+                "routing.models.\"a.b\".next_bucket_unlock_factor: found -1, allowed: a finite",
+            ],
+        ),
+        (
+            "[routing]\nalgorithm = \"random\"\n",
+            &["stargate.toml:2:", "routing.algorithm", "`default.algorithm`"],
+        ),
+        ("[routing]\ndefault = 1979-05-27\n", &["stargate.toml:2:", "routing.default"]),
         ("[server\n", &["stargate.toml:1:"]),
         ("[limits]\nmax_connections = \"many\"\n", &["limits.max_connections:", "\"many\"", "\"auto\""]),
         ("[limits]\nmax_connections = -1\n", &["limits.max_connections:", "`-1`", "\"auto\""]),
@@ -116,7 +128,10 @@ fn overrides_win_in_their_order_and_are_blamed_by_name() {
     assert_eq!(config.server.listen.0.len(), 1);
     assert_eq!(config.server.cores, Cores::Cpus(vec![0, 1]));
     assert!(!config.headers.trusted);
-    assert_eq!(config.routing.policy("a.b").method.algorithm, stargate_routing::Algorithm::Random);
+    assert_eq!(
+        config.routing.policies().unwrap().policy("a.b").method.algorithm,
+        stargate_routing::Algorithm::Random
+    );
 
     let message = error("", &[variable("STARGATE__TIMEOUTS__CONNECT_MS", "fast")]);
     assert!(
@@ -153,7 +168,7 @@ fn every_time_that_the_data_plane_refuses_is_named_as_in_the_file() {
 fn warnings_name_what_is_rarely_meant() {
     let config = load(
         "[pool]\nidle_timeout_ms = 60000\n[admin]\nlisten = \"0.0.0.0:0\"\nallow_remote = true\n\
-         [routing]\nalgorithm = \"pulsar\"\n[[backends]]\nid = \"a\"\nurl = \"http://x\"\nmodels = [\"m\"]\n",
+         [routing]\ndefault = \"pulsar\"\n[[backends]]\nid = \"a\"\nurl = \"http://x\"\nmodels = [\"m\"]\n",
         &[],
     )
     .unwrap();

@@ -1,7 +1,5 @@
 //! What `check-config` warns about: settings that are allowed, but that usually turn out a mistake.
 
-use stargate_routing::{Algorithm, RendezvousWeight};
-
 use super::Config;
 
 /// uvicorn's keep-alive time, and so that of vLLM and `SGLang`.
@@ -36,30 +34,12 @@ pub(super) fn of(config: &Config) -> Vec<String> {
             config.timeouts.connect_ms.get()
         ));
     }
-    for model in config.routing.models.keys() {
-        if !config.backends.is_empty()
-            && !config.backends.iter().any(|backend| backend.models.contains(model))
-        {
-            warnings.push(format!(
-                "routing.models.{:?}: no static backend serves it; it applies only if one registers for it",
-                model.as_str()
-            ));
-        }
-    }
-    for backend in &config.backends {
-        for model in &backend.models {
-            let Algorithm::Pulsar(parameters) = config.routing.policy(model.as_str()).method.algorithm else {
-                continue;
-            };
-            if parameters.weight == RendezvousWeight::MaxInputTps && backend.max_input_tps.is_none() {
-                warnings.push(format!(
-                    "backend {:?} has no max_input_tps, by which pulsar weighs model {:?}: it gets no keys \
-                     until it reports one",
-                    backend.id.as_str(),
-                    model.as_str()
-                ));
-            }
-        }
+    if let Ok(document) = config.routing.read() {
+        let of_routing = document.warnings(&config.backends);
+        warnings.extend(of_routing.into_iter().map(|warning| {
+            // What concerns a backend rather than the document says so itself.
+            if warning.starts_with("backend ") { warning } else { format!("routing.{warning}") }
+        }));
     }
     warnings
 }

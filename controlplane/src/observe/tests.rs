@@ -1,5 +1,5 @@
 use stargate_dataplane::{CoreLevels, ErrorCode};
-use stargate_routing::Tokens;
+use stargate_routing::{AdmissionRefusal, Tokens, UnavailableReason, WaitReason};
 
 use super::*;
 use crate::{config::Config, names::BackendId, publish::Publisher};
@@ -17,7 +17,7 @@ impl Fixture {
         let observer = Observer::new(config.metrics.prefix.as_str());
         Self {
             registry: Registry::new(&config),
-            publisher: Publisher::new(config.routing),
+            publisher: Publisher::new(config.routing.policies().unwrap()),
             observer,
             now: Instant::now(),
         }
@@ -29,7 +29,6 @@ impl Fixture {
         self.registry.register(&id, serde_json::from_value(body).unwrap(), None, self.now).unwrap();
         self.publisher.publish(&self.registry);
         let snapshot = self.publisher.shared().load_full();
-        self.observer.follow(&snapshot);
         let target = snapshot.target(None, model).unwrap();
         let backends = target.clusters.iter().flat_map(|cluster| &cluster.backends);
         let backend = backends.into_iter().find(|backend| *backend.backend_id == *id.as_str()).unwrap();
@@ -50,7 +49,14 @@ impl Fixture {
             first_byte: Some(Duration::from_millis(20)),
             routing: Duration::from_micros(2),
             attempts: 1,
-            rank,
+            selection: (rank > 0).then_some(Selection {
+                algorithm: AlgorithmKind::PowerOfN,
+                rank,
+                is_fallback: rank > 1,
+                after_kv_skip: false,
+            }),
+            waited: None,
+            rejection: None,
         };
         self.observer.record(Observation::Request(request), self.now);
     }
@@ -79,6 +85,7 @@ impl Fixture {
             registry: &self.registry,
             snapshot: &snapshot,
             levels,
+            routing_version: 7,
             log_lines_dropped: 7,
         })
     }
@@ -88,6 +95,61 @@ fn assert_lines(text: &str, lines: &[&str]) {
     for line in lines {
         assert!(text.lines().any(|found| found == *line), "{line} is not in:\n{text}");
     }
+}
+
+#[test]
+fn waits_rejections_and_passed_over_clusters_are_counted_by_target() {
+    let mut fixture = Fixture::new();
+    let (target, backend) = fixture.register("a", "m");
+    let mut record = |selection, waited, rejection| {
+        let request = Request {
+            target: Some(target.clone()),
+            backend: Some(backend.clone()),
+            status: 200,
+            first_byte: None,
+            routing: Duration::from_millis(30),
+            attempts: 1,
+            selection,
+            waited,
+            rejection,
+        };
+        fixture.observer.record(Observation::Request(request), fixture.now);
+    };
+    let selection = Selection {
+        algorithm: AlgorithmKind::PulsarWaitAndWiden,
+        rank: 1,
+        is_fallback: true,
+        after_kv_skip: true,
+    };
+    let affinity = WaitedFor::Wait(WaitReason::Affinity);
+    record(Some(selection), Some((affinity, Duration::from_millis(30))), None);
+    record(Some(selection), Some((affinity, Duration::from_millis(3))), None);
+    let no_capacity = WaitedFor::Unavailable(UnavailableReason::NoCapacity);
+    record(None, Some((no_capacity, Duration::from_secs(2))), Some(Rejection::WaitExpired));
+    record(None, None, Some(Rejection::Admission(AdmissionRefusal::AffinityKeyRequired)));
+    let levels = CoreLevels { cpu: 3, waiters: 5, snapshot_version: 9, ..CoreLevels::default() };
+    let text = fixture.render(&[levels]);
+    assert_lines(
+        &text,
+        &[
+            r#"p_routing_wait_seconds_count{model="m",reason="affinity",routing_key=""} 2"#,
+            r#"p_routing_wait_seconds_bucket{model="m",reason="affinity",routing_key="",le="0.005"} 1"#,
+            r#"p_routing_wait_seconds_sum{model="m",reason="no_capacity",routing_key=""} 2"#,
+            r#"p_admission_rejections_total{model="m",reason="wait_expired",routing_key=""} 1"#,
+            r#"p_admission_rejections_total{model="m",reason="affinity_key_required",routing_key=""} 1"#,
+            r#"p_routing_kv_free_token_fallback_selections_total{model="m",routing_key=""} 2"#,
+            r#"p_routing_selections_total{algorithm="pulsar-wait-and-widen",inference_server_id="a",model="m",routing_key="",selection="fallback"} 2"#,
+            r#"p_routing_waiters{core="3"} 5"#,
+            r#"p_core_snapshot_version{core="3"} 9"#,
+        ],
+    );
+    fixture.registry.remove(&BackendId::new("a").unwrap()).unwrap();
+    fixture.publisher.publish(&fixture.registry);
+    fixture.now += RETENTION;
+    fixture.observer.sweep(fixture.now, &fixture.registry);
+    let text = fixture.render(&[]);
+    let left: Vec<&str> = text.lines().filter(|line| line.contains("model=\"m\"")).collect();
+    assert!(left.is_empty(), "{left:?}");
 }
 
 #[test]
@@ -245,6 +307,7 @@ fn every_failure_is_one_line_whose_level_says_whose_fault_it_is() {
             backend_id: Some("a".into()),
             attempts: 2,
             elapsed: Duration::from_millis(1500),
+            waited: Duration::from_millis(400),
         }))
     };
     let mut fixture = Fixture::new();
@@ -286,6 +349,7 @@ fn every_failure_is_one_line_whose_level_says_whose_fault_it_is() {
         ("backend_id", serde_json::json!("a")),
         ("attempts", serde_json::json!(2)),
         ("elapsed_ms", serde_json::json!(1500)),
+        ("waited_ms", serde_json::json!(400)),
         ("reason", serde_json::json!("why")),
     ] {
         assert_eq!(line[field], value, "{line}");

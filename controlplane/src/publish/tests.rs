@@ -18,7 +18,10 @@ pub(super) struct Fixture {
 impl Fixture {
     pub(super) fn new(toml: &str) -> Self {
         let config: Config = toml::from_str(toml).unwrap();
-        Self { registry: Registry::new(&config), publisher: Publisher::new(config.routing) }
+        Self {
+            registry: Registry::new(&config),
+            publisher: Publisher::new(config.routing.policies().unwrap()),
+        }
     }
 
     pub(super) fn register(&mut self, id: &str, body: Value) {
@@ -178,7 +181,7 @@ fn unknown_throughput_is_assumed_to_be_the_best_known_one() {
 #[test]
 fn the_algorithm_is_the_models() {
     let mut fixture = Fixture::new(
-        "[routing]\nalgorithm = 'random'\n[routing.models.m]\nalgorithm = 'round-robin'\n\
+        "[routing]\ndefault = 'random'\n[routing.models.m]\nalgorithm = 'round-robin'\n\
          affinity_from_leading_messages = 2",
     );
     let two = json!({ "url": "http://127.0.0.1:1", "models": { "m": {}, "n": {} } });

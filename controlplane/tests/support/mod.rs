@@ -38,7 +38,7 @@ impl Api {
     pub(crate) fn start(toml: &str) -> Self {
         let config: Config = toml::from_str(toml).unwrap();
         config.validate().unwrap();
-        let plane = ControlPlane::new(config);
+        let plane = ControlPlane::new(config).unwrap();
         plane.spawn();
         Self { router: api::router(plane.clone()), plane }
     }

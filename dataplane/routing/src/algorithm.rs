@@ -332,6 +332,77 @@ impl QueueSlo {
     }
 }
 
+// === impl RendezvousWeight ===
+
+impl RendezvousWeight {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::MaxInputTps, Self::LastMeanInputTps];
+
+    /// Its name in configuration and answers.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::MaxInputTps => "max-input-tps",
+            Self::LastMeanInputTps => "last-mean-input-tps",
+        }
+    }
+}
+
+// === impl Comparator ===
+
+impl Comparator {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::Ttft,
+        Self::TtftBacklog,
+        Self::QueueTime,
+        Self::InputWorkSeconds,
+        Self::Utilization,
+        Self::NumRequestsQueued,
+    ];
+
+    /// Its name in configuration and answers.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ttft => "ttft",
+            Self::TtftBacklog => "ttft-backlog",
+            Self::QueueTime => "queue-time",
+            Self::InputWorkSeconds => "input-work-seconds",
+            Self::Utilization => "utilization",
+            Self::NumRequestsQueued => "num-requests-queued",
+        }
+    }
+}
+
+// === impl UnknownConcurrency ===
+
+impl UnknownConcurrency {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Free, Self::Full];
+
+    /// Its name in configuration and answers.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Free => "free",
+            Self::Full => "full",
+        }
+    }
+}
+
+// === impl PrimaryAdmission ===
+
+impl PrimaryAdmission {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Eligible, Self::Capacity];
+
+    /// Its name in configuration and answers.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Eligible => "eligible",
+            Self::Capacity => "capacity",
+        }
+    }
+}
+
 // === impl SampleCount ===
 
 impl SampleCount {

@@ -7,7 +7,7 @@ use crate::{
     load::LoadReading,
     power_of_n, pulsar, pulsar_wait_and_widen, random, round_robin,
     selection::Picked,
-    trace::{NoTrace, Trace},
+    trace::{DryRun, NoTrace, Trace},
     wait_and_widen,
 };
 
@@ -95,6 +95,17 @@ pub fn decide_and_enter(
             return (decision, running);
         }
     }
+}
+
+/// Whether a decision now would select a cluster. Moves no turn of round robin on.
+pub fn has_place(
+    target: &Target,
+    algorithm: &Algorithm,
+    request: &RoutingRequest<'_>,
+    exclusions: &Exclusions,
+    state: &mut DecisionState,
+) -> bool {
+    choose(target, algorithm, request, exclusions, state, &mut DryRun).is_ok()
 }
 
 fn choose(

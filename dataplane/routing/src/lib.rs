@@ -27,6 +27,7 @@ mod load;
 mod moment;
 #[cfg(test)]
 mod naive;
+mod parameters;
 mod policy;
 mod power_of_n;
 mod pulsar;
@@ -42,6 +43,7 @@ mod stats;
 mod trace;
 mod units;
 mod wait_and_widen;
+mod wait_queue;
 
 pub use admission::{AdmissionRefusal, admit, best_ttft};
 pub use algorithm::{
@@ -49,12 +51,13 @@ pub use algorithm::{
     PulsarWaitAndWidenParameters, QueueSlo, RendezvousWeight, SampleCount, Seed, UnknownConcurrency,
     VirtualNodes, WaitAndWidenParameters, Widening,
 };
-pub use decide::{decide, decide_and_enter};
+pub use decide::{decide, decide_and_enter, has_place};
 pub use decision::{Decision, Selected, UnavailableReason, Wait, WaitReason};
 pub use decision_state::DecisionState;
 pub use explain::explain;
 pub use explanation::{Band, Candidacy, ExplainedCluster, Explanation, Verdict};
 pub use load::{ClusterLoad, Running};
+pub use parameters::{FieldError, PolicyFields, Scalar};
 pub use policy::{Admission, Method, Policy, WaitOrder, Waiting};
 pub use ranking::{Ranking, RankingTable, Slot};
 pub use request::{Exclusions, RoutingRequest};
@@ -64,3 +67,4 @@ pub use snapshot::{
 };
 pub use stats::{ClusterStats, EffectiveStats};
 pub use units::{Millis, Nanos, Seconds, Tokens, TokensPerSecond};
+pub use wait_queue::{Ticket, WaitQueue};

@@ -77,6 +77,21 @@ impl Policy {
     }
 }
 
+// === impl WaitOrder ===
+
+impl WaitOrder {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Adaptive, Self::OldestFirst];
+
+    /// Its name in configuration and answers.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Adaptive => "adaptive",
+            Self::OldestFirst => "oldest-first",
+        }
+    }
+}
+
 // === impl Waiting ===
 
 impl Waiting {

@@ -22,6 +22,19 @@ pub(crate) trait Trace {
 /// Hears nothing.
 pub(crate) struct NoTrace;
 
+/// Hears nothing of a decision that nobody acts on.
+pub(crate) struct DryRun;
+
+// === impl DryRun ===
+
+impl Trace for DryRun {
+    const TAKES_TURNS: bool = false;
+
+    fn considers(&mut self, _: &CandidateSet, _: &[Candidate]) {}
+
+    fn samples(&mut self, _: SetKind, _: ClusterIndex, _: f64) {}
+}
+
 // === impl NoTrace ===
 
 impl Trace for NoTrace {

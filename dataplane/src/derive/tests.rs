@@ -62,7 +62,7 @@ fn headers_are_read_and_a_malformed_one_is_named() {
     assert_eq!(found.input_tokens, Some(Tokens(7)));
     assert_eq!(found.affinity_key.as_deref(), Some(&b"s"[..]), "a blank key is absent");
     assert_eq!((found.priority, found.slo), (Some(4), Some(Millis(9))));
-    assert_eq!(found.max_wait, MAX_WAIT);
+    assert_eq!(found.max_wait, Some(Waiting::MAX_WAIT));
     assert!(found.is_complete());
     for (line, name) in [
         ("x-input-tokens: -1\r\n", "x-input-tokens"),

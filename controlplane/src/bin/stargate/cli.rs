@@ -6,7 +6,9 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
-use stargate_controlplane::config::{Config, ConfigError, Layers, Origin, Override};
+use stargate_controlplane::config::{Config, ConfigError, Layers, Origin, Override, Routing};
+
+use crate::explain;
 
 /// LLM inference gateway: routes each request to the engine cluster that answers soonest.
 #[derive(Debug, Parser)]
@@ -19,13 +21,15 @@ pub(crate) struct Cli {
 }
 
 /// What to do.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Subcommand)]
+#[derive(Clone, Debug, Default, Subcommand)]
 pub(crate) enum Command {
     /// Serve (the default).
     #[default]
     Serve,
     /// Check the configuration, print a summary or the error, and exit with 0 or 2.
     CheckConfig,
+    /// Ask the running gateway what would become of a request, and why.
+    Explain(Box<explain::Options>),
 }
 
 /// Flags of every command.
@@ -52,6 +56,10 @@ pub(crate) struct Flags {
     /// text or json [env: `STARGATE_LOG_FORMAT`].
     #[arg(long, global = true, value_name = "FORMAT")]
     log_format: Option<String>,
+    /// Routing document, JSON or (with a name in `.toml`) TOML, in place of the configuration's `[routing]`
+    /// [env: `STARGATE_ROUTING`].
+    #[arg(long, global = true, value_name = "FILE")]
+    routing: Option<PathBuf>,
     /// Override any key of the file, such as `timeouts.connect_ms=500`; may be repeated
     /// [env: `STARGATE__TIMEOUTS__CONNECT_MS`].
     #[arg(long, global = true, value_name = "KEY=VALUE")]
@@ -79,6 +87,7 @@ const LOG_FORMAT: Named =
     Named { flag: "--log-format", variable: "STARGATE_LOG_FORMAT", section: "log", key: "format" };
 
 const CONFIG_VARIABLE: &str = "STARGATE_CONFIG";
+const ROUTING_VARIABLE: &str = "STARGATE_ROUTING";
 
 // === impl Flags ===
 
@@ -121,7 +130,12 @@ impl Flags {
         if !self.listen.is_empty() {
             layers.push(LISTEN.layer(Origin::Flag(LISTEN.flag.into()), &self.listen));
         }
-        layers.load()
+        let mut config = layers.load()?;
+        let routing = self.routing.clone().or_else(|| variable(ROUTING_VARIABLE).map(PathBuf::from));
+        if let Some(path) = routing {
+            config.routing = Routing::from_file(&path)?;
+        }
+        Ok(config)
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod cli;
 mod descriptors;
+mod explain;
 mod logging;
 mod serve;
 mod signals;
@@ -36,6 +37,13 @@ fn main() -> ExitCode {
             println!("ok: {}", config.summary());
             ExitCode::SUCCESS
         }
+        Command::Explain(options) => match explain::run(&options, config.admin.listen.0) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("error: {error:#}");
+                ExitCode::FAILURE
+            }
+        },
         Command::Serve => {
             let (_flush, lines_dropped) = logging::start(&config.log);
             tracing::debug!(?descriptors, "descriptor limit");

@@ -32,7 +32,7 @@ pub(crate) fn serve(
         .enable_all()
         .build()
         .context("cannot start the control plane's threads")?;
-    let plane = ControlPlane::new(config);
+    let plane = ControlPlane::new(config).context("cannot start with this routing configuration")?;
     plane.attach_log(log_lines_dropped);
     let result = runtime.block_on(run(plane, cpus));
     // A look-up in the system's resolver may still block a thread: it is not waited for.
@@ -59,7 +59,7 @@ async fn run(plane: Arc<ControlPlane>, cpus: Vec<usize>) -> Result<()> {
     for level in &levels {
         tracing::info!(cpu = level.cpu, driver = level.driver, "core started");
     }
-    plane.attach(data_plane.observations(), move || cores.read());
+    plane.attach(data_plane.observations(), data_plane.bells(), move || cores.read());
     plane.spawn();
 
     let (stop_admin, admin_stopped) = oneshot::channel::<()>();

@@ -154,6 +154,20 @@ fn the_queue_delay_told_is_that_of_the_requests_priority() {
 }
 
 #[test]
+fn a_look_for_a_place_takes_nobodys_turn() {
+    let (full, empty) = (target(Algorithm::RoundRobin, idle(3)), target(Algorithm::RoundRobin, Vec::new()));
+    let (request, exclusions, mut state) = (request(1), Exclusions::default(), DecisionState::with_seed(1));
+    let order: Vec<usize> = (0..6)
+        .map(|_| {
+            assert!(has_place(&full, &Algorithm::RoundRobin, &request, &exclusions, &mut state));
+            selected(decide(&full, &request, &exclusions, &mut state)).cluster.0
+        })
+        .collect();
+    assert_eq!(order, [0, 1, 2, 0, 1, 2]);
+    assert!(!has_place(&empty, &Algorithm::RoundRobin, &request, &exclusions, &mut state));
+}
+
+#[test]
 fn what_was_selected_is_counted_and_what_was_not_is_not() {
     for algorithm in every_algorithm() {
         let target = target(algorithm, idle(2));

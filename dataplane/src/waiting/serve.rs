@@ -1,0 +1,40 @@
+//! The one task of a core that serves its waiters.
+
+use std::{
+    rc::Rc,
+    time::{Duration, Instant},
+};
+
+use super::pass::serve_all;
+use crate::{
+    core::Core,
+    race::{contain_panic, first},
+};
+
+/// How long to leave waiters alone after a panic: whatever caused it may do so again.
+const AFTER_PANIC: Duration = Duration::from_millis(25);
+
+/// Serves the waiters of a core, until the runtime ends.
+pub(crate) async fn serve(core: Rc<Core>) {
+    while contain_panic(serve_on(&core)).await.is_none() {
+        core.levels.panics.add(1);
+        monoio::time::sleep(AFTER_PANIC).await;
+    }
+}
+
+async fn serve_on(core: &Core) {
+    let room = &core.waiting;
+    loop {
+        let due = room.next_due();
+        room.wakes_at.set(due.unwrap_or(Duration::MAX));
+        match due {
+            None => room.woken().await,
+            Some(due) => {
+                let wait = due.saturating_sub(room.time(Instant::now()));
+                // One that is due already has been woken for, or was left for the next turn of the loop.
+                first(room.woken(), monoio::time::sleep(wait)).await;
+            }
+        }
+        serve_all(core, Instant::now());
+    }
+}

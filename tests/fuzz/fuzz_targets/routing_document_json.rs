@@ -1,0 +1,5 @@
+//! See [`stargate_fuzz::routing_document_json`].
+
+#![no_main]
+
+libfuzzer_sys::fuzz_target!(|input: &[u8]| stargate_fuzz::routing_document_json(input));
