@@ -118,7 +118,8 @@ impl Fleet {
     pub(super) async fn metric(&mut self, name: &str, labels: &[&str]) -> anyhow::Result<f64> {
         let samples = self.metric_samples(name).await?;
         let has_all = |sample: &&(String, f64)| labels.iter().all(|label| sample.0.contains(label));
-        Ok(samples.iter().filter(has_all).map(|(_, value)| value).sum())
+        // From 0, as the sum of nothing is -0 otherwise.
+        Ok(samples.iter().filter(has_all).fold(0.0, |sum, (_, value)| sum + value))
     }
 
     /// A metric's samples: labels and value.
