@@ -208,7 +208,7 @@ impl Routed {
         let expression = derived.headers.routing_method.as_deref();
         let selected =
             expression.map(|expression| routing_method::resolve(core, &policy, expression)).transpose()?;
-        let slo = derived.headers.slo.or(policy.waiting.slo).filter(|slo| slo.0 > 0);
+        let slo = derived.slo(&policy.waiting);
         let patience = Patience::new(derived.headers.max_wait, &policy.waiting);
         Ok(Self { policy, selected, slo, patience })
     }

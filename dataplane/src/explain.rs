@@ -67,7 +67,7 @@ pub fn read_request<'a>(
         None => target.policy.method.clone(),
         Some(expression) => method_of(&target.policy, expression).map_err(Refusal::from)?,
     };
-    let slo = derived.headers.slo.or(target.policy.waiting.slo).filter(|slo| slo.0 > 0);
+    let slo = derived.slo(&target.policy.waiting);
     Ok(ReadRequest { target, method, slo, derived })
 }
 

@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use stargate_routing::{Exclusions, Millis, RoutingRequest, Snapshot, Tokens};
+use stargate_routing::{Exclusions, Millis, RoutingRequest, Snapshot, Tokens, Waiting};
 
 use crate::{
     attempt::{AttemptEnd, AttemptFailure, Outbound, Response, attempt},
@@ -187,6 +187,11 @@ pub(crate) async fn respond(
 // === impl Derived ===
 
 impl Derived {
+    /// The time to first token that it wants, or its model does where it does not say; an SLO of 0 is none.
+    pub(crate) fn slo(&self, waiting: &Waiting) -> Option<Millis> {
+        self.headers.slo.or(waiting.slo).filter(|slo| slo.0 > 0)
+    }
+
     /// What it is routed by, with this SLO, at its arrival.
     pub(crate) fn request(&self, slo: Option<Millis>) -> RoutingRequest<'_> {
         RoutingRequest {
