@@ -170,6 +170,7 @@ fn cluster(index: usize, is_full: bool, rng: &mut fastrand::Rng) -> Cluster {
             authority: "127.0.0.1:9000".into(),
             base_path: "".into(),
             publishes_stats: true,
+            rtt: Arc::default(),
         })
     });
     let kv_free = rng.u64(0..200_000);

@@ -33,6 +33,7 @@ fn cluster(number: u64) -> Cluster {
         authority: "127.0.0.1:9000".into(),
         base_path: "".into(),
         publishes_stats: true,
+        rtt: Arc::default(),
     };
     Cluster {
         uid: ClusterUid(number),

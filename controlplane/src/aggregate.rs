@@ -1,7 +1,7 @@
 //! From the stats of a cluster's active backends to those of the cluster: ROUTING.md section 2 as a pure
 //! function.
 
-use stargate_routing::{ClusterStats, Nanos, Tokens, TokensPerSecond};
+use stargate_routing::{Accounting, ClusterStats, Nanos, Tokens, TokensPerSecond};
 
 use crate::registry::{ModelStats, Rate, Requests, TokenCount};
 
@@ -46,6 +46,7 @@ pub fn aggregate(members: &[Member<'_>]) -> ClusterStats {
         kv_used: tokens(|stats| stats.kv_cache_used_tokens),
         kv_free: tokens(|stats| stats.kv_cache_free_tokens),
         rtt: mean_rtt(members),
+        accounting: Accounting::InFlight,
     }
 }
 

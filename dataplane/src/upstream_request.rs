@@ -129,6 +129,7 @@ mod tests {
             authority: "engine:1".into(),
             base_path: "/base".into(),
             publishes_stats,
+            rtt: Arc::default(),
         }
     }
 

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 
-use stargate_routing::{Backend, BackendUid};
+use stargate_routing::{Backend, BackendRtt, BackendUid};
 use tokio::time::Instant;
 
 use super::{Identity, ModelStats, ModelStatus, ReportInterval};
@@ -36,6 +36,8 @@ pub struct Registration {
     /// Identity in snapshots: `uid`, until its name moves to another address. The data plane keeps connections
     /// by it, and those to the former address must not be used again.
     backend_uid: BackendUid,
+    /// How far it is to that address; measured by the data plane, and by the checks.
+    measured_rtt: Arc<BackendRtt>,
     /// Its form in snapshots, shared by all of them while nothing in it changes.
     published: Option<Arc<Backend>>,
 }
@@ -86,6 +88,7 @@ impl Registration {
             models: BTreeMap::new(),
             address,
             backend_uid: uid,
+            measured_rtt: Arc::default(),
             published: None,
         };
         registration.refresh();
@@ -115,6 +118,7 @@ impl Registration {
     pub(super) fn set_address(&mut self, address: SocketAddr, backend_uid: BackendUid) {
         self.address = Some(address);
         self.backend_uid = backend_uid;
+        self.measured_rtt = Arc::default();
         self.refresh();
     }
 
@@ -135,6 +139,7 @@ impl Registration {
                 authority: self.identity.url.authority().into(),
                 base_path: self.identity.url.base_path().into(),
                 publishes_stats: self.publishes_stats,
+                rtt: self.measured_rtt.clone(),
             })
         });
     }

@@ -53,6 +53,7 @@ pub(crate) fn cluster(number: usize, backends: usize, stats: ClusterStats) -> Cl
             authority: "127.0.0.1:9000".into(),
             base_path: "".into(),
             publishes_stats: false,
+            rtt: Arc::default(),
         })
     };
     Cluster {

@@ -23,6 +23,7 @@ mod explain;
 mod explanation;
 #[cfg(test)]
 mod fleet;
+mod inclusion;
 mod load;
 mod moment;
 #[cfg(test)]
@@ -36,6 +37,7 @@ mod random;
 mod ranking;
 mod request;
 mod round_robin;
+mod rtt;
 mod sample;
 mod selection;
 mod snapshot;
@@ -56,15 +58,17 @@ pub use decision::{Decision, Selected, UnavailableReason, Wait, WaitReason};
 pub use decision_state::DecisionState;
 pub use explain::explain;
 pub use explanation::{Band, Candidacy, ExplainedCluster, Explanation, Verdict};
+pub use inclusion::{CoreInclusion, Inclusion, Inclusions};
 pub use load::{ClusterLoad, Running};
 pub use parameters::{FieldError, PolicyFields, Scalar};
 pub use policy::{Admission, Method, Policy, WaitOrder, Waiting};
 pub use ranking::{Ranking, RankingTable, Slot};
 pub use request::{Exclusions, RoutingRequest};
 pub use round_robin::RoundRobinCursor;
+pub use rtt::{BackendRtt, RttSource};
 pub use snapshot::{
     Backend, BackendUid, Cluster, ClusterIndex, ClusterUid, RendezvousWeights, Snapshot, Target, TargetName,
 };
-pub use stats::{ClusterStats, EffectiveStats};
+pub use stats::{Accounting, ClusterStats, EffectiveStats};
 pub use units::{Millis, Nanos, Seconds, Tokens, TokensPerSecond};
 pub use wait_queue::{Ticket, WaitQueue};

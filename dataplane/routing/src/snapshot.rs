@@ -6,7 +6,10 @@
 
 use std::{collections::HashMap, net::SocketAddr, sync::Arc};
 
-use crate::{ClusterLoad, ClusterStats, Policy, RankingTable, RendezvousWeight, RoundRobinCursor};
+use crate::{
+    BackendRtt, ClusterLoad, ClusterStats, Inclusions, Policy, RankingTable, RendezvousWeight,
+    RoundRobinCursor,
+};
 
 /// Identity of one registration of a backend. Never reused within a control plane's life: a backend that
 /// leaves and comes back has another.
@@ -32,7 +35,7 @@ pub struct TargetName {
 }
 
 /// One inference server process behind one URL.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Backend {
     /// Identity of this registration.
     pub uid: BackendUid,
@@ -49,6 +52,8 @@ pub struct Backend {
     /// Whether it pushes its stats to the control plane (it then also understands
     /// `x-stargate-expected-queue-ms`).
     pub publishes_stats: bool,
+    /// How far away it is, kept up to date while it is registered.
+    pub rtt: Arc<BackendRtt>,
 }
 
 /// Backends that share hardware and KV cache, as one target sees them. It has at least one active backend.
@@ -109,6 +114,12 @@ pub struct Snapshot {
     pub version: u64,
     /// When it was published, in Unix milliseconds.
     pub published_at_unix_ms: u64,
+    /// Every registered backend that has an address, active or not, ordered by uid: the same allocation in
+    /// successive snapshots while none comes, goes or moves. `None` where that is not known: then no registration
+    /// is taken to have ended.
+    pub backends: Option<Arc<[Arc<Backend>]>>,
+    /// Which attempts the stats in it include, where their publishers say so.
+    pub inclusions: Inclusions,
     targets: Vec<Target>,
     by_model: HashMap<Arc<str>, ModelTargets>,
 }
@@ -186,7 +197,14 @@ impl Snapshot {
                 }
             }
         }
-        Self { version, published_at_unix_ms, targets, by_model }
+        Self {
+            version,
+            published_at_unix_ms,
+            backends: None,
+            inclusions: Inclusions::default(),
+            targets,
+            by_model,
+        }
     }
 
     /// The target of exactly this scope and model. A scoped request is never served by an unscoped target,

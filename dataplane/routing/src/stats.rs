@@ -4,6 +4,18 @@ use std::hint::select_unpredictable;
 
 use crate::{ClusterLoad, Nanos, Seconds, Tokens, TokensPerSecond, UnknownConcurrency, load::LoadReading};
 
+/// How what this gateway sent to a cluster is added to what the cluster reports (ROUTING.md section 9).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Accounting {
+    /// The larger of the report and what this gateway has in flight there: for stats that are polled, come at an
+    /// interval, or are not reported.
+    #[default]
+    InFlight,
+    /// The report and the reservations pending: for stats that follow every change, and for those that say which
+    /// attempts they include.
+    Reservations,
+}
+
 /// Stats of one (target, cluster), aggregated over its active backends.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ClusterStats {
@@ -39,6 +51,8 @@ pub struct ClusterStats {
     pub kv_free: Option<Tokens>,
     /// Mean smoothed round-trip time to the active backends.
     pub rtt: Nanos,
+    /// How this gateway's own load is added.
+    pub accounting: Accounting,
 }
 
 /// Stats with this gateway's own load added: what a decision compares.

@@ -116,6 +116,7 @@ impl Fixture {
                 authority: "a".into(),
                 base_path: "".into(),
                 publishes_stats: true,
+                rtt: Arc::default(),
             };
             Cluster {
                 uid: ClusterUid(number as u64),

@@ -1,5 +1,7 @@
 use std::time::Duration;
 
+use std::sync::Arc;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -39,7 +41,7 @@ proptest! {
                 Decision::Selected(selected) => {
                     prop_assert!(eligible.contains(&selected.cluster.0));
                     let backends = &target.clusters[selected.cluster.0].backends;
-                    prop_assert!(backends.contains(&selected.backend));
+                    prop_assert!(backends.iter().any(|backend| Arc::ptr_eq(backend, &selected.backend)));
                     prop_assert!(!exclusions.has_backend(selected.backend.uid));
                     let ranks = 1..=if needs_more { plans.len() as u32 } else { 1 };
                     prop_assert!(ranks.contains(&selected.rank));
