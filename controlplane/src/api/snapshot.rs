@@ -62,7 +62,7 @@ fn target(target: &Target) -> TargetView {
 }
 
 pub(super) fn cluster(cluster: &Cluster) -> ClusterView {
-    let effective = EffectiveStats::new(&cluster.stats, &cluster.load);
+    let effective = EffectiveStats::new(&cluster.stats, &cluster.load, 0);
     ClusterView {
         cluster_id: cluster.cluster_id.clone(),
         uid: cluster.uid.0,
