@@ -52,6 +52,7 @@ pub(super) fn reserving(stats: ClusterStats, backend: &Arc<Backend>) -> Cluster 
 }
 
 /// Takes a place whatever the load is, at the cluster's first backend.
+#[cfg(not(loom))]
 pub(super) fn send(loads: &Rc<CoreLoads>, cluster: &Cluster, tokens: u64, now: Duration) -> Running {
     loads.advance(now);
     let request = RoutingRequest { input_tokens: Tokens(tokens), ..RoutingRequest::default() };

@@ -1,5 +1,7 @@
 //! What cores share, in every interleaving: `RUSTFLAGS="--cfg loom" cargo test -p stargate-routing --release --lib loom`.
 
+use std::{rc::Rc, sync::Arc};
+
 use super::{backend, core, reserving, us};
 use crate::{Cluster, ClusterLoad, ClusterStats, CoreLoads, RoutingRequest, Tokens, load::LoadReading};
 
@@ -9,8 +11,6 @@ fn shared() -> Arc<Cluster> {
     let slots = ClusterStats { max_engine_concurrency: 1, ..ClusterStats::default() };
     Arc::new(reserving(slots, &backend(1, false, None)))
 }
-
-use std::{rc::Rc, sync::Arc};
 
 /// Takes a place for the load that this core sees, or whatever it is; `None` when another core was first.
 fn enter(loads: &Rc<CoreLoads>, cluster: &Cluster, by_load: bool) -> Option<super::Running> {
@@ -36,7 +36,8 @@ fn check_idle(load: &ClusterLoad) {
 #[test]
 fn sums_are_right_and_never_negative_and_end_at_zero() {
     let mut model = ::loom::model::Builder::new();
-    model.preemption_bound = Some(3);
+    // With three it takes minutes, and finds nothing either.
+    model.preemption_bound = Some(2);
     model.check(|| {
         let cluster = shared();
         let [told, through] = [cluster.clone(), cluster.clone()];
