@@ -6,6 +6,7 @@ use crate::{
     Algorithm, ClusterIndex, Decision, DecisionState, EffectiveStats, Exclusions, RoutingRequest, Running,
     Selected, Target, UnavailableReason, Wait, backend,
     core_loads::Unflushed,
+    decision_state::Workspace,
     eligible::Eligible,
     load::LoadReading,
     power_of_n, pulsar, pulsar_wait_and_widen, random, round_robin,
@@ -59,9 +60,11 @@ pub(crate) fn decide_traced<T: Trace>(
     state: &mut DecisionState,
     trace: &mut T,
 ) -> Decision {
-    match choose(target, algorithm, request, exclusions, state, trace) {
+    let DecisionState { loads, work } = state;
+    let unflushed = &*loads.unflushed();
+    match choose(target, algorithm, request, exclusions, unflushed, work, trace) {
         Ok(choice) => {
-            let load = choice.load_in(target, request, &state.loads.unflushed());
+            let load = choice.load_in(target, request, unflushed);
             choice.select(target, request, exclusions, load, T::TAKES_TURNS)
         }
         Err(none) => none.into(),
@@ -84,26 +87,28 @@ pub fn decide_and_enter(
     state: &mut DecisionState,
     now: Duration,
 ) -> (Decision, Option<Running>) {
-    state.loads.advance(now);
+    let DecisionState { loads, work } = state;
+    loads.advance(now);
     let mut decisions_left = DECISIONS_MAX;
     loop {
         decisions_left -= 1;
-        let choice = match choose(target, algorithm, request, exclusions, state, &mut NoTrace) {
+        let unflushed = loads.unflushed();
+        let choice = match choose(target, algorithm, request, exclusions, &unflushed, work, &mut NoTrace) {
             Ok(choice) => choice,
             Err(none) => return (none.into(), None),
         };
-        let loads = &state.loads;
-        let cluster = &target.clusters[choice.cluster.0];
         // The queue delay told is that without the request itself.
-        let load = choice.load_in(target, request, &loads.unflushed());
+        let load = choice.load_in(target, request, &unflushed);
+        drop(unflushed);
+        let cluster = &target.clusters[choice.cluster.0];
         let chosen_for = choice.load.filter(|_| decisions_left > 0);
         let Some(place) = loads.take_place(cluster, request, chosen_for) else { continue };
         let decision = choice.select(target, request, exclusions, load, true);
         let Decision::Selected(selected) = &decision else {
-            loads.give_back(place, cluster);
+            loads.give_back(place);
             return (decision, None);
         };
-        let running = loads.hold(place, cluster, &selected.backend, now);
+        let running = loads.hold(place, cluster.uid, &selected.backend, now);
         return (decision, Some(running));
     }
 }
@@ -116,7 +121,8 @@ pub fn has_place(
     exclusions: &Exclusions,
     state: &mut DecisionState,
 ) -> bool {
-    choose(target, algorithm, request, exclusions, state, &mut DryRun).is_ok()
+    let DecisionState { loads, work } = state;
+    choose(target, algorithm, request, exclusions, &loads.unflushed(), work, &mut DryRun).is_ok()
 }
 
 fn choose(
@@ -124,7 +130,8 @@ fn choose(
     algorithm: &Algorithm,
     request: &RoutingRequest<'_>,
     exclusions: &Exclusions,
-    state: &mut DecisionState,
+    unflushed: &Unflushed,
+    work: &mut Workspace,
     trace: &mut impl Trace,
 ) -> Result<Choice, NoChoice> {
     let clusters = &target.clusters[..];
@@ -135,27 +142,25 @@ fn choose(
     if eligible.count() == 0 {
         return Err(NoChoice::Unavailable(UnavailableReason::AllExcluded));
     }
-    let loads = state.loads.clone();
-    let unflushed = &*loads.unflushed();
     let choice = match algorithm {
         Algorithm::PowerOfN(parameters) => {
-            let rng = &mut state.rng;
+            let rng = &mut work.rng;
             power_of_n::choose(clusters, &eligible, parameters, request, unflushed, rng, trace)
                 .map(|picked| Choice::selected(picked, 1, false))
         }
         Algorithm::RoundRobin => {
             round_robin::choose(&target.round_robin, &eligible, trace).map(Choice::whatever_its_load)
         }
-        Algorithm::Random => random::choose(&eligible, &mut state.rng).map(Choice::whatever_its_load),
+        Algorithm::Random => random::choose(&eligible, &mut work.rng).map(Choice::whatever_its_load),
         Algorithm::Pulsar(parameters) => {
-            pulsar::choose(target, &eligible, parameters, request, unflushed, state, trace)
+            pulsar::choose(target, &eligible, parameters, request, unflushed, work, trace)
         }
         Algorithm::WaitAndWiden(parameters) => {
-            return wait_and_widen::choose(target, &eligible, parameters, request, unflushed, state, trace);
+            return wait_and_widen::choose(target, &eligible, parameters, request, unflushed, work, trace);
         }
         Algorithm::PulsarWaitAndWiden(parameters) => {
             return pulsar_wait_and_widen::choose(
-                target, &eligible, parameters, request, unflushed, state, trace,
+                target, &eligible, parameters, request, unflushed, work, trace,
             );
         }
     };

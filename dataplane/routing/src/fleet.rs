@@ -11,7 +11,7 @@ use crate::{
     PrimaryAdmission, PulsarParameters, PulsarWaitAndWidenParameters, QueueSlo, RendezvousWeight,
     RendezvousWeights, RoutingRequest, SampleCount, Seed, Selected, Target, TargetName, Tokens,
     TokensPerSecond, UnavailableReason, UnknownConcurrency, VirtualNodes, WaitAndWidenParameters, Widening,
-    core_loads::Place,
+    core_loads::Charge,
     load::{Amount, Change, ChangeSum},
 };
 
@@ -238,7 +238,7 @@ pub(crate) fn build(plans: &[Plan]) -> (Vec<Cluster>, Vec<Counted>) {
         }
         let mut others = ChangeSum::default();
         for taken in &plan.reserved {
-            let place = Place::new(&plan.stats, &taken_by(*taken));
+            let place = Charge::new(&plan.stats, &taken_by(*taken));
             others.add(&Change { in_flight: Amount::default(), ..place.change() });
         }
         others.add(&Change { ended: plan.ended, ..Change::default() });

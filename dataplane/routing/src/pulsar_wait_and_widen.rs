@@ -6,11 +6,12 @@
 //! queues before the keys at home there, so overload cannot spread by making every cache cold.
 
 use crate::{
-    ClusterIndex, DecisionState, EffectiveStats, PrimaryAdmission, PulsarWaitAndWidenParameters,
-    RoutingRequest, Target, UnavailableReason, Widening,
+    ClusterIndex, EffectiveStats, PrimaryAdmission, PulsarWaitAndWidenParameters, RoutingRequest, Target,
+    UnavailableReason, Widening,
     bands::{Bands, OpenRanks},
     core_loads::Unflushed,
     decide::{Choice, NoChoice},
+    decision_state::Workspace,
     eligible::Eligible,
     moment::Moment,
     ranking::{Ranking, memo::RankingMemo},
@@ -42,16 +43,16 @@ pub(crate) fn choose(
     parameters: &PulsarWaitAndWidenParameters,
     request: &RoutingRequest<'_>,
     unflushed: &Unflushed,
-    state: &mut DecisionState,
+    work: &mut Workspace,
     trace: &mut impl Trace,
 ) -> Result<Choice, NoChoice> {
     let selection = Selection::new(&target.clusters, &parameters.widening, request, unflushed);
     let walk = Walk { target, eligible, parameters, request, selection };
     match request.affinity_key {
-        None => walk.choose_unkeyed(state, trace),
+        None => walk.choose_unkeyed(work, trace),
         Some(key) => {
             let widening = &parameters.widening;
-            walk.choose_keyed(&Ranking::new(target, &widening.seed, parameters.weight, key), state, trace)
+            walk.choose_keyed(&Ranking::new(target, &widening.seed, parameters.weight, key), work, trace)
         }
     }
 }
@@ -60,8 +61,8 @@ pub(crate) fn choose(
 
 impl Walk<'_> {
     /// Without a key there is no ranking, and no cluster that a prefix is cached in.
-    fn choose_unkeyed(&self, state: &mut DecisionState, trace: &mut impl Trace) -> Result<Choice, NoChoice> {
-        let DecisionState { rng, selection: scratch, .. } = state;
+    fn choose_unkeyed(&self, work: &mut Workspace, trace: &mut impl Trace) -> Result<Choice, NoChoice> {
+        let Workspace { rng, selection: scratch, .. } = work;
         let set = CandidateSet::open(self.parameters.fallback_max_queued, Moment::ZERO);
         match self.selection.select(&set, self.eligible.indices(), scratch, rng, trace) {
             Ok(picked) => Ok(Choice::selected(picked, 1, false)),
@@ -72,10 +73,10 @@ impl Walk<'_> {
     fn choose_keyed(
         &self,
         ranking: &Ranking<'_>,
-        state: &mut DecisionState,
+        work: &mut Workspace,
         trace: &mut impl Trace,
     ) -> Result<Choice, NoChoice> {
-        let DecisionState { rng, selection: scratch, rankings, .. } = state;
+        let Workspace { rng, selection: scratch, rankings, .. } = work;
         let widening = &self.parameters.widening;
         let group = ranking.first(self.parameters.affinity_group_ranks(), rankings);
         let Some(primary) = group.first() else {

@@ -57,5 +57,5 @@ pub(super) fn send(loads: &Rc<CoreLoads>, cluster: &Cluster, tokens: u64, now: D
     loads.advance(now);
     let request = RoutingRequest { input_tokens: Tokens(tokens), ..RoutingRequest::default() };
     let place = loads.take_place(cluster, &request, None).unwrap();
-    loads.hold(place, cluster, &cluster.backends[0], now)
+    loads.hold(place, cluster.uid, &cluster.backends[0], now)
 }

@@ -36,6 +36,7 @@ impl Lanes {
     }
 
     /// Tokens of this lane and the more urgent ones.
+    #[inline]
     pub(super) fn through(&self, lane: Lane) -> Tokens {
         let lanes = self.0.iter().take(usize::from(lane.0) + 1);
         // Each is far below the most that a `u64` holds, and no lane is ever negative.
@@ -51,6 +52,7 @@ pub(super) fn through(changes: &[u64; LANES], lane: Lane) -> Tokens {
 // === impl Lane ===
 
 impl Lane {
+    #[inline]
     pub(crate) fn of(priority: u32) -> Self {
         Self(priority.min(LANES as u32 - 1) as u8)
     }

@@ -171,7 +171,7 @@ impl World {
                 let seen = loads.unflushed().read(&cluster.load, &cluster.stats, priority);
                 let place = loads.take_place(cluster, &request, Some(seen).filter(|_| by_load)).unwrap();
                 let backend = &cluster.backends[to.1];
-                let running = loads.hold(place, cluster, backend, now);
+                let running = loads.hold(place, cluster.uid, backend, now);
                 let ttl = backend.rtt.get().map_or(Duration::ZERO, |(rtt, _)| rtt.into());
                 let sequence = self.model.send(
                     core,

@@ -17,7 +17,7 @@ fn enter(loads: &Rc<CoreLoads>, cluster: &Cluster, by_load: bool) -> Option<supe
     let request = RoutingRequest { input_tokens: Tokens(TOKENS), ..RoutingRequest::default() };
     let seen: LoadReading = loads.unflushed().read(&cluster.load, &cluster.stats, 0);
     let place = loads.take_place(cluster, &request, Some(seen).filter(|_| by_load))?;
-    Some(loads.hold(place, cluster, &cluster.backends[0], us(0)))
+    Some(loads.hold(place, cluster.uid, &cluster.backends[0], us(0)))
 }
 
 /// None of the counts is ever negative, or more than two attempts come to.
