@@ -42,7 +42,7 @@ pub(crate) use self::{
 pub use self::{counts::ReservationCounts, running::Running};
 use crate::{
     Accounting, Backend, Cluster, ClusterUid, EffectiveStats, RoutingRequest, Snapshot,
-    load::{Amount, Change, LoadReading},
+    load::{Amount, Attempts, Change},
 };
 
 /// A core that has this many changes to tell tells them.
@@ -140,25 +140,25 @@ impl CoreLoads {
         self.unflushed.borrow()
     }
 
-    /// Takes a place in a cluster that was chosen for its load, or whatever its load was: `None`. Fails where places
-    /// are scarce and another core came first: then the choice is to be made again.
+    /// Takes a place in a cluster of these stats, where so many attempts were seen when it was chosen for its load;
+    /// `None` where it was chosen whatever that was. Fails where places are scarce and another core came first: then the
+    /// choice is to be made again.
     pub(crate) fn take_place(
         &self,
         cluster: &Cluster,
         request: &RoutingRequest<'_>,
-        chosen_for: Option<LoadReading>,
+        stats: &EffectiveStats<'_>,
+        seen: Option<Attempts>,
     ) -> Option<Place> {
-        let Cluster { stats, load, .. } = cluster;
-        let charge = Charge::new(stats, request);
+        let load = &cluster.load;
+        let charge = Charge::new(stats.reported, request);
         let unflushed = &mut *self.unflushed.borrow_mut();
         let place = Place { cluster: unflushed.clusters().hold(load), charge };
-        let is_scarce =
-            |load: &LoadReading| self.is_scarce(&EffectiveStats::with_load(stats, *load, request.priority));
-        if let Some(chosen_for) = chosen_for.filter(is_scarce) {
-            let (entering, seen) = (Amount::entering(charge.input), chosen_for.sent.attempts);
-            // The load that was seen contains what is kept here.
+        if let Some(seen) = seen.filter(|_| self.is_scarce(stats)) {
+            let entering = Amount::entering(charge.input);
+            // What was seen contains what is kept here.
             unflushed.flush_of(place.cluster);
-            let is_first = match stats.accounting {
+            let is_first = match stats.reported.accounting {
                 Accounting::InFlight => load.enter_unless_raised(entering, seen),
                 Accounting::Reservations => load.reserve_unless_raised(entering, charge.lane, seen),
             };

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use crate::{
-    Algorithm, ClusterIndex, Decision, DecisionState, EffectiveStats, Exclusions, RoutingRequest, Running,
-    Selected, Target, UnavailableReason, Wait, backend,
+    Algorithm, Cluster, ClusterIndex, Decision, DecisionState, EffectiveStats, Exclusions, RoutingRequest,
+    Running, Selected, Target, UnavailableReason, Wait, backend,
     core_loads::Unflushed,
     decision_state::Workspace,
     eligible::Eligible,
-    load::LoadReading,
+    load::Attempts,
     power_of_n, pulsar, pulsar_wait_and_widen, random, round_robin,
     selection::Picked,
     trace::{DryRun, NoTrace, Trace},
@@ -22,8 +22,8 @@ pub(crate) struct Choice {
     pub(crate) rank: u32,
     pub(crate) is_fallback: bool,
     pub(crate) after_kv_skip: bool,
-    /// The load that it was chosen for; `None` when load did not matter.
-    pub(crate) load: Option<LoadReading>,
+    /// The attempts that were seen there when it was chosen; `None` when load did not matter.
+    pub(crate) seen: Option<Attempts>,
 }
 
 /// Why no cluster was chosen.
@@ -64,8 +64,8 @@ pub(crate) fn decide_traced<T: Trace>(
     let unflushed = &*loads.unflushed();
     match choose(target, algorithm, request, exclusions, unflushed, work, trace) {
         Ok(choice) => {
-            let load = choice.load_in(target, request, unflushed);
-            choice.select(target, request, exclusions, load, T::TAKES_TURNS)
+            let stats = unflushed.effective(choice.cluster_in(target), request.priority);
+            choice.select(target, exclusions, &stats, T::TAKES_TURNS)
         }
         Err(none) => none.into(),
     }
@@ -97,13 +97,13 @@ pub fn decide_and_enter(
             Ok(choice) => choice,
             Err(none) => return (none.into(), None),
         };
+        let cluster = choice.cluster_in(target);
         // The queue delay told is that without the request itself.
-        let load = choice.load_in(target, request, &unflushed);
+        let stats = unflushed.effective(cluster, request.priority);
         drop(unflushed);
-        let cluster = &target.clusters[choice.cluster.0];
-        let chosen_for = choice.load.filter(|_| decisions_left > 0);
-        let Some(place) = loads.take_place(cluster, request, chosen_for) else { continue };
-        let decision = choice.select(target, request, exclusions, load, true);
+        let seen = choice.seen.filter(|_| decisions_left > 0);
+        let Some(place) = loads.take_place(cluster, request, &stats, seen) else { continue };
+        let decision = choice.select(target, exclusions, &stats, true);
         let Decision::Selected(selected) = &decision else {
             loads.give_back(place);
             return (decision, None);
@@ -172,30 +172,27 @@ fn choose(
 impl Choice {
     /// What was selected for its load.
     pub(crate) fn selected(picked: Picked, rank: u32, is_fallback: bool) -> Self {
-        Self { cluster: picked.cluster, rank, is_fallback, after_kv_skip: false, load: Some(picked.load) }
+        Self { cluster: picked.cluster, rank, is_fallback, after_kv_skip: false, seen: Some(picked.seen) }
     }
 
     /// The choice of an algorithm that has no ranking and looks at no load.
     fn whatever_its_load(cluster: ClusterIndex) -> Self {
-        Self { cluster, rank: 1, is_fallback: false, after_kv_skip: false, load: None }
+        Self { cluster, rank: 1, is_fallback: false, after_kv_skip: false, seen: None }
     }
 
-    /// The load that the cluster had when it was chosen, or has now.
-    fn load_in(&self, target: &Target, request: &RoutingRequest<'_>, unflushed: &Unflushed) -> LoadReading {
-        let cluster = &target.clusters[self.cluster.0];
-        self.load.unwrap_or_else(|| unflushed.read(&cluster.load, &cluster.stats, request.priority))
+    fn cluster_in(self, target: &Target) -> &Cluster {
+        &target.clusters[self.cluster.0]
     }
 
-    /// Takes a backend of the cluster, which has this load.
+    /// Takes a backend of the cluster, whose stats are these.
     fn select(
         &self,
         target: &Target,
-        request: &RoutingRequest<'_>,
         exclusions: &Exclusions,
-        load: LoadReading,
+        stats: &EffectiveStats<'_>,
         takes_turn: bool,
     ) -> Decision {
-        let cluster = &target.clusters[self.cluster.0];
+        let cluster = self.cluster_in(target);
         // An eligible cluster has a backend left, unless the snapshot held one without any.
         let Some(backend) = backend::choose(cluster, exclusions, takes_turn) else {
             return Decision::Unavailable(UnavailableReason::NoActiveBackend);
@@ -206,9 +203,7 @@ impl Choice {
             rank: self.rank,
             is_fallback: self.is_fallback,
             after_kv_skip: self.after_kv_skip,
-            queue_delay: EffectiveStats::with_load(&cluster.stats, load, request.priority)
-                .queue_delay()
-                .to_duration(),
+            queue_delay: stats.queue_delay().to_duration(),
         })
     }
 }

@@ -35,7 +35,7 @@ pub(crate) fn choose(
         rank: walked.rank,
         is_fallback: walked.rank > 1,
         after_kv_skip: walked.after_infeasible,
-        load: None,
+        seen: None,
     })
 }
 

@@ -25,6 +25,7 @@ struct Walk<'a> {
     eligible: &'a Eligible,
     parameters: &'a PulsarWaitAndWidenParameters,
     request: &'a RoutingRequest<'a>,
+    unflushed: &'a Unflushed,
     selection: Selection<'a>,
 }
 
@@ -47,7 +48,7 @@ pub(crate) fn choose(
     trace: &mut impl Trace,
 ) -> Result<Choice, NoChoice> {
     let selection = Selection::new(&target.clusters, &parameters.widening, request, unflushed);
-    let walk = Walk { target, eligible, parameters, request, selection };
+    let walk = Walk { target, eligible, parameters, request, unflushed, selection };
     match request.affinity_key {
         None => walk.choose_unkeyed(work, trace),
         Some(key) => {
@@ -128,15 +129,15 @@ impl Walk<'_> {
             return None;
         }
         let choice =
-            Choice { cluster: primary, rank: 1, is_fallback: false, after_kv_skip: false, load: None };
+            Choice { cluster: primary, rank: 1, is_fallback: false, after_kv_skip: false, seen: None };
         match self.parameters.primary_admission {
             PrimaryAdmission::Eligible => Some(choice),
             PrimaryAdmission::Capacity => {
                 let cluster = &self.target.clusters[primary.0];
-                let load = self.selection.load_of(cluster);
-                EffectiveStats::with_load(&cluster.stats, load, self.request.priority)
-                    .has_capacity(*max_queued, *unknown_concurrency)
-                    .then_some(Choice { load: Some(load), ..choice })
+                let load = self.unflushed.read(&cluster.load, &cluster.stats, self.request.priority);
+                let stats = EffectiveStats::with_load(&cluster.stats, load, self.request.priority);
+                let has_capacity = stats.has_capacity(*max_queued, *unknown_concurrency);
+                has_capacity.then_some(Choice { seen: Some(load.sent.attempts), ..choice })
             }
         }
     }

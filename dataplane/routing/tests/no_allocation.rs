@@ -300,8 +300,7 @@ fn a_reservation_allocates_and_frees_nothing_from_first_to_last() {
                     drop(under_way.pop_front());
                 }
                 let exclusions = Exclusions::default();
-                let entered =
-                    decide_and_enter(&target, &Algorithm::Random, &request, &exclusions, state, now);
+                let entered = decide_and_enter(&target, &algorithm, &request, &exclusions, state, now);
                 let mut running: Running = entered.1.expect("a cluster is there");
                 running.first_byte();
                 under_way.push_back(running);

@@ -1,7 +1,8 @@
 //! The changes of load that a core has not told the other cores yet.
 //!
-//! Every candidate of every decision is looked up here, and nearly none is found. So there is an index as small as a
-//! cache line, by the address of the cluster's load, whose vacant entries say no at the price of one look.
+//! Every candidate of every decision is looked up here, and nearly none is found. So there is an index by the address of
+//! the cluster's load, and of its places a bit each, all in one word: most often that says no, without another look at
+//! memory.
 
 use std::{ptr, sync::Arc, time::Duration};
 
@@ -14,9 +15,9 @@ use crate::{
     load::{Change, LoadReading},
 };
 
-/// At most a quarter is taken.
-const INDEX_LEN: usize = 4 * CHANGES_HELD_MAX;
-const VACANT: u8 = u8::MAX;
+/// At most a quarter of them is taken.
+const PLACES: usize = u64::BITS as usize;
+const _: () = assert!(4 * CHANGES_HELD_MAX <= PLACES);
 
 /// The changes of one core since it last told them.
 #[derive(Debug)]
@@ -26,8 +27,10 @@ pub(crate) struct Unflushed {
     /// When the first of the changes was made, as far as that is known.
     since: Duration,
     changes: usize,
-    /// Positions in `changed`, by linear probing.
-    index: [u8; INDEX_LEN],
+    /// A bit for each place of the index that is taken.
+    taken: u64,
+    /// Positions in `changed`, by linear probing; those of places that are not taken mean nothing.
+    index: [u8; PLACES],
     /// Who has changed, each once; the first `changed_len` of them.
     changed: [Changed; CHANGES_HELD_MAX],
     changed_len: usize,
@@ -89,8 +92,7 @@ impl Unflushed {
             known.tell();
             known.is_changed = false;
         }
-        self.index = [VACANT; INDEX_LEN];
-        (self.changed_len, self.changes) = (0, 0);
+        (self.taken, self.changed_len, self.changes) = (0, 0, 0);
     }
 
     /// Tells what is here of one cluster.
@@ -118,28 +120,31 @@ impl Unflushed {
     #[inline]
     fn find(&self, load: &ClusterLoad) -> Option<ClusterKey> {
         let address = ptr::from_ref(load).addr();
-        let mut at = home(address);
-        loop {
-            let position = self.index[at];
-            if position == VACANT {
-                return None;
-            }
-            let changed = self.changed[usize::from(position) % CHANGES_HELD_MAX];
+        let mut place = home(address);
+        while self.is_taken(place) {
+            let changed = self.changed[usize::from(self.index[place]) % CHANGES_HELD_MAX];
             if changed.address == address {
                 return Some(changed.cluster);
             }
-            at = (at + 1) % INDEX_LEN;
+            place = (place + 1) % PLACES;
         }
+        None
+    }
+
+    #[inline]
+    fn is_taken(&self, place: usize) -> bool {
+        self.taken & (1 << place) != 0
     }
 
     fn insert(&mut self, changed: Changed) {
         // Each change is of one cluster, and with the last of them all are told: there is room.
         let position = self.changed_len;
-        let mut at = home(changed.address);
-        while self.index[at] != VACANT {
-            at = (at + 1) % INDEX_LEN;
+        let mut place = home(changed.address);
+        while self.is_taken(place) {
+            place = (place + 1) % PLACES;
         }
-        self.index[at] = position as u8;
+        self.taken |= 1 << place;
+        self.index[place] = position as u8;
         self.changed[position] = changed;
         self.changed_len += 1;
     }
@@ -151,7 +156,8 @@ impl Default for Unflushed {
             now: Duration::ZERO,
             since: Duration::ZERO,
             changes: 0,
-            index: [VACANT; INDEX_LEN],
+            taken: 0,
+            index: [0; PLACES],
             changed: Default::default(),
             changed_len: 0,
             clusters: Clusters::default(),
@@ -164,5 +170,5 @@ impl Default for Unflushed {
 fn home(address: usize) -> usize {
     // Loads are so aligned that the lower bits of all addresses are alike.
     let line = address as u64 / align_of::<ClusterLoad>() as u64;
-    (line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - INDEX_LEN.ilog2())) as usize
+    (line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - PLACES.ilog2())) as usize
 }

@@ -3,7 +3,9 @@
 use std::{rc::Rc, sync::Arc};
 
 use super::{backend, core, reserving, us};
-use crate::{Cluster, ClusterLoad, ClusterStats, CoreLoads, RoutingRequest, Tokens, load::LoadReading};
+use crate::{
+    Cluster, ClusterLoad, ClusterStats, CoreLoads, EffectiveStats, RoutingRequest, Tokens, load::Attempts,
+};
 
 const TOKENS: u64 = 5;
 
@@ -15,8 +17,9 @@ fn shared() -> Arc<Cluster> {
 /// Takes a place for the load that this core sees, or whatever it is; `None` when another core was first.
 fn enter(loads: &Rc<CoreLoads>, cluster: &Cluster, by_load: bool) -> Option<super::Running> {
     let request = RoutingRequest { input_tokens: Tokens(TOKENS), ..RoutingRequest::default() };
-    let seen: LoadReading = loads.unflushed().read(&cluster.load, &cluster.stats, 0);
-    let place = loads.take_place(cluster, &request, Some(seen).filter(|_| by_load))?;
+    let seen = loads.unflushed().read(&cluster.load, &cluster.stats, 0);
+    let stats = EffectiveStats::with_load(&cluster.stats, seen, 0);
+    let place = loads.take_place(cluster, &request, &stats, by_load.then_some(seen.sent.attempts))?;
     Some(loads.hold(place, cluster.uid, &cluster.backends[0], us(0)))
 }
 
@@ -64,9 +67,10 @@ fn of_two_that_saw_the_same_place_one_gets_it() {
         let cluster = shared();
         let theirs = cluster.clone();
         let take = |cluster: &Cluster, number| {
+            let idle = ClusterLoad::default();
             let loads = core(number, 2);
-            let seen = LoadReading::default();
-            loads.take_place(cluster, &RoutingRequest::default(), Some(seen)).is_some()
+            let (stats, seen) = (EffectiveStats::new(&cluster.stats, &idle, 0), Attempts::default());
+            loads.take_place(cluster, &RoutingRequest::default(), &stats, Some(seen)).is_some()
         };
         let other = ::loom::thread::spawn(move || take(&theirs, 1));
         let ours = take(&cluster, 0);
