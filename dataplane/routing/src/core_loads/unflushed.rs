@@ -104,7 +104,7 @@ impl Unflushed {
     #[inline]
     pub(crate) fn read(&self, load: &ClusterLoad, reported: &ClusterStats, priority: u32) -> LoadReading {
         let shared = load.read(reported, priority);
-        match self.find(load) {
+        match self.find(ptr::from_ref(load).addr()) {
             None => shared,
             Some(cluster) => shared.plus(&self.clusters.get(cluster).untold, reported, priority),
         }
@@ -118,9 +118,14 @@ impl Unflushed {
     }
 
     #[inline]
-    fn find(&self, load: &ClusterLoad) -> Option<ClusterKey> {
-        let address = ptr::from_ref(load).addr();
-        let mut place = home(address);
+    fn find(&self, address: usize) -> Option<ClusterKey> {
+        let place = home(address);
+        if self.is_taken(place) { self.find_from(place, address) } else { None }
+    }
+
+    /// Few come here: out of line it leaves the registers to the others.
+    #[inline(never)]
+    fn find_from(&self, mut place: usize, address: usize) -> Option<ClusterKey> {
         while self.is_taken(place) {
             let changed = self.changed[usize::from(self.index[place]) % CHANGES_HELD_MAX];
             if changed.address == address {
