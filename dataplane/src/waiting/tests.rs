@@ -99,6 +99,11 @@ impl Fixture {
         fixture
     }
 
+    /// Has the core tell what it keeps to itself of its load.
+    fn flush(&self) {
+        self.core.decisions.borrow().loads().flush();
+    }
+
     /// Publishes the target as it is now. The bell is not rung: the test calls [`Self::turn`].
     fn publish(&mut self) {
         let cluster = |(number, load): (usize, &Arc<ClusterLoad>)| {
@@ -209,6 +214,7 @@ impl Fixture {
     }
 
     fn in_flight(&self) -> u64 {
+        self.flush();
         self.loads.iter().map(|load| load.running() + load.queued() + load.queued_input().0).sum()
     }
 }
@@ -522,8 +528,10 @@ fn who_leaves_is_forgotten_at_once_and_its_place_serves_the_next() {
     drop(running);
     fixture.turn(ms(4));
     // It has been handed its place, and never takes it.
+    fixture.flush();
     assert_eq!((fixture.count(), fixture.loads[0].running()), (1, 1));
     drop(leaves_late);
+    fixture.flush();
     assert_eq!(fixture.loads[0].running(), 0);
     fixture.turn(ms(5));
     served(&mut next);
@@ -652,15 +660,18 @@ proptest! {
                     waiting = still;
                     prop_assert_eq!(fixture.count() as usize, waiting.len());
                     // Whoever is left has been offered every place.
+                    fixture.flush();
                     let is_full = fixture.loads.iter().all(|load| load.running() >= 2);
                     prop_assert!(waiting.is_empty() || is_full);
                 }
                 Step::Leave(_) | Step::End(_) => {}
             }
+            fixture.flush();
             prop_assert!(all.iter().all(|load| load.running() <= 2));
         }
         drop((running, waiting));
         prop_assert_eq!(fixture.count(), 0);
+        fixture.flush();
         for load in &all {
             prop_assert_eq!((load.running(), load.queued(), load.queued_input()), (0, 0, Tokens(0)));
         }
