@@ -186,20 +186,12 @@ impl CoreLoads {
     }
 
     /// Holds the place for an attempt at this backend of its cluster, which begins now.
-    pub(crate) fn hold(
-        self: &Rc<Self>,
-        place: Place,
-        cluster: ClusterUid,
-        backend: &Backend,
-        now: Duration,
-    ) -> Running {
+    pub(crate) fn hold(self: &Rc<Self>, place: Place, cluster: ClusterUid, backend: &Backend) -> Running {
         let unflushed = &mut *self.unflushed.borrow_mut();
         let book = &mut *self.book.borrow_mut();
-        let reserved = place.charge.is_reserved.then(|| (now, self.ttl_to(backend)));
-        let key = book.hold(Attempt::new(place, backend.uid), cluster, backend, reserved, unflushed);
-        if reserved.is_some() {
-            self.is_due_at(book.next_expiry());
-        }
+        let ttl = place.charge.is_reserved.then(|| self.ttl_to(backend));
+        let key = book.hold(Attempt::new(place, backend.uid), cluster, backend, ttl, unflushed);
+        self.is_due_at(book.expiry_of(key));
         Running::new(self.clone(), key)
     }
 

@@ -108,7 +108,7 @@ pub fn decide_and_enter(
             loads.give_back(place);
             return (decision, None);
         };
-        let running = loads.hold(place, cluster.uid, &selected.backend, now);
+        let running = loads.hold(place, cluster.uid, &selected.backend);
         return (decision, Some(running));
     }
 }

@@ -38,14 +38,14 @@ impl Book {
         self.counts
     }
 
-    /// Enters an attempt, with a reservation that was made at a time and lives for so long. It is pending until a
-    /// report includes the attempt where the backend's reports say so, and else until its time is over.
+    /// Enters an attempt, with a reservation that lives for so long. Where the backend's reports say which attempts they
+    /// include, it is pending until one includes this, and else until its time is over.
     pub(super) fn hold(
         &mut self,
         mut attempt: Attempt,
         cluster: ClusterUid,
         backend: &Backend,
-        reserved: Option<(Duration, Duration)>,
+        ttl: Option<Duration>,
         unflushed: &mut Unflushed,
     ) -> u32 {
         if backend.publishes_stats {
@@ -53,12 +53,12 @@ impl Book {
             *sequence += 1;
             attempt.sequence = *sequence;
         }
-        let Some((now, ttl)) = reserved else {
+        let Some(ttl) = ttl else {
             return self.attempts.insert(attempt) as u32;
         };
         self.counts.created += 1;
         self.counts.pending += 1;
-        attempt.due = Wheel::tick_at_or_after(now.saturating_add(ttl));
+        attempt.due = Wheel::tick_at_or_after(unflushed.now().saturating_add(ttl));
         let list = self.handovers.find(cluster, backend.uid).filter(|_| backend.publishes_stats);
         if let Some(list) = list {
             let handover = self.handovers.get_mut(list);
@@ -78,6 +78,12 @@ impl Book {
 
     pub(super) fn sequence(&self, key: u32) -> Option<u64> {
         Some(self.attempts[key as usize].sequence).filter(|sequence| *sequence > 0)
+    }
+
+    /// When the reservation of this attempt ends by time, if it does.
+    pub(super) fn expiry_of(&self, key: u32) -> Option<Duration> {
+        let attempt = &self.attempts[key as usize];
+        (attempt.reservation == Reservation::Timed).then(|| Duration::from_millis(attempt.due))
     }
 
     pub(super) fn first_byte(&mut self, key: u32, unflushed: &mut Unflushed) {

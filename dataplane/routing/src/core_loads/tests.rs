@@ -58,5 +58,5 @@ pub(super) fn send(loads: &Rc<CoreLoads>, cluster: &Cluster, tokens: u64, now: D
     let request = RoutingRequest { input_tokens: Tokens(tokens), ..RoutingRequest::default() };
     let stats = loads.unflushed().effective(cluster, 0);
     let place = loads.take_place(cluster, &request, &stats, None).unwrap();
-    loads.hold(place, cluster.uid, &cluster.backends[0], now)
+    loads.hold(place, cluster.uid, &cluster.backends[0])
 }

@@ -173,7 +173,7 @@ impl World {
                 let seen = by_load.then_some(seen.sent.attempts);
                 let place = loads.take_place(cluster, &request, &stats, seen).unwrap();
                 let backend = &cluster.backends[to.1];
-                let running = loads.hold(place, cluster.uid, backend, now);
+                let running = loads.hold(place, cluster.uid, backend);
                 let ttl = backend.rtt.get().map_or(Duration::ZERO, |(rtt, _)| rtt.into());
                 let sequence = self.model.send(
                     core,

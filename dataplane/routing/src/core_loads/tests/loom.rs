@@ -2,7 +2,7 @@
 
 use std::{rc::Rc, sync::Arc};
 
-use super::{backend, core, reserving, us};
+use super::{backend, core, reserving};
 use crate::{
     Cluster, ClusterLoad, ClusterStats, CoreLoads, EffectiveStats, RoutingRequest, Tokens, load::Attempts,
 };
@@ -20,7 +20,7 @@ fn enter(loads: &Rc<CoreLoads>, cluster: &Cluster, by_load: bool) -> Option<supe
     let seen = loads.unflushed().read(&cluster.load, &cluster.stats, 0);
     let stats = EffectiveStats::with_load(&cluster.stats, seen, 0);
     let place = loads.take_place(cluster, &request, &stats, by_load.then_some(seen.sent.attempts))?;
-    Some(loads.hold(place, cluster.uid, &cluster.backends[0], us(0)))
+    Some(loads.hold(place, cluster.uid, &cluster.backends[0]))
 }
 
 /// None of the counts is ever negative, or more than two attempts come to.
