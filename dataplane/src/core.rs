@@ -15,7 +15,7 @@ use slab::Slab;
 use stargate_routing::{DecisionState, Snapshot};
 
 use crate::{
-    SharedSnapshot,
+    GatewayId, SharedSnapshot,
     bell::Bell,
     buffers::Buffers,
     deadlines::Deadlines,
@@ -38,7 +38,7 @@ pub(crate) struct Shared {
     /// When the data plane started, in Unix seconds.
     pub(crate) started_unix_s: u64,
     /// Tells this process's attempts from another's.
-    pub(crate) gateway: u32,
+    pub(crate) gateway: GatewayId,
     /// Client connections open.
     pub(crate) connections: AtomicUsize,
     /// Bytes of request bodies held for replay.

@@ -24,6 +24,7 @@ mod driver;
 mod error;
 mod exchange;
 mod explain;
+mod gateway_id;
 mod http;
 mod levels;
 mod observation;
@@ -61,6 +62,7 @@ use crate::{
 pub use bell::Bells;
 pub use error::{ErrorCode, ErrorRow, Fault};
 pub use explain::{ReadRequest, RequestRefusal, read_request};
+pub use gateway_id::{GatewayId, InvalidGatewayId};
 pub use observation::{
     Attempt, AttemptResult, Failure, Observation, Observations, Rejection, Request, Selection, WaitedFor,
 };
@@ -104,6 +106,7 @@ pub enum StartError {
 /// A running data plane.
 #[derive(Debug)]
 pub struct DataPlane {
+    gateway_id: GatewayId,
     addresses: Vec<SocketAddr>,
     observations: Observations,
     cores: Vec<CoreThread>,
@@ -166,10 +169,14 @@ pub fn start(settings: Settings, snapshot: SharedSnapshot) -> Result<DataPlane, 
     }
     let (addresses, listeners) = listen_on_all(&settings.listen, cpus.len())?;
     let started_unix_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    let shared = Arc::new(Shared { started_unix_s, gateway: fastrand::u32(..), ..Shared::default() });
+    let shared = Arc::new(Shared { started_unix_s, gateway: GatewayId::draw(), ..Shared::default() });
     let settings = Arc::new(settings);
-    let mut data_plane =
-        DataPlane { addresses, observations: Observations { queues: Vec::new() }, cores: Vec::new() };
+    let mut data_plane = DataPlane {
+        gateway_id: shared.gateway,
+        addresses,
+        observations: Observations { queues: Vec::new() },
+        cores: Vec::new(),
+    };
     for (cpu, listeners) in cpus.into_iter().zip(listeners) {
         let observations = Arc::new(ArrayQueue::new(observation::QUEUE_CAPACITY));
         data_plane.observations.queues.push(observations.clone());
@@ -219,6 +226,11 @@ impl DataPlane {
     /// The addresses listened on, in the order of `Settings::listen`, with ports as taken.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
+    }
+
+    /// What its attempts are stamped with.
+    pub fn gateway_id(&self) -> GatewayId {
+        self.gateway_id
     }
 
     /// The control plane's end of the observation queues.
