@@ -59,7 +59,9 @@ async fn run(plane: Arc<ControlPlane>, cpus: Vec<usize>) -> Result<()> {
     for level in &levels {
         tracing::info!(cpu = level.cpu, driver = level.driver, "core started");
     }
-    plane.attach(data_plane.observations(), data_plane.bells(), move || cores.read());
+    let gateway = data_plane.gateway_id();
+    tracing::info!(%gateway, "attempts are stamped");
+    plane.attach(gateway, data_plane.observations(), data_plane.bells(), move || cores.read());
     plane.spawn();
 
     let (stop_admin, admin_stopped) = oneshot::channel::<()>();
