@@ -21,8 +21,8 @@ use stargate_routing::{
     TargetName,
 };
 
-use self::{inclusions::NewInclusions, tables::TableSlot};
 pub use self::tables::{BuiltTable, TableJob};
+use self::{inclusions::NewInclusions, tables::TableSlot};
 use crate::{
     aggregate::{Member, aggregate},
     config::Policies,
@@ -123,11 +123,7 @@ impl Publisher {
     }
 
     /// All backends with an address, ordered by uid; `former` while they are the same.
-    fn backends(
-        &mut self,
-        registry: &Registry,
-        former: Option<&Arc<[Arc<Backend>]>>,
-    ) -> Arc<[Arc<Backend>]> {
+    fn backends(&mut self, registry: &Registry, former: Option<&Arc<[Arc<Backend>]>>) -> Arc<[Arc<Backend>]> {
         let revision = std::mem::replace(&mut self.backends_revision, registry.backends_revision());
         if let Some(former) = former.filter(|_| revision == self.backends_revision) {
             return former.clone();
@@ -253,9 +249,7 @@ fn is_same_target(old: &Target, new: &Target) -> bool {
         && old.ranking.as_ref().map(Arc::as_ptr) == new.ranking.as_ref().map(Arc::as_ptr)
         && old.clusters.len() == new.clusters.len()
         && old.clusters.iter().zip(&new.clusters).all(|(old, new)| {
-            old.uid == new.uid
-                && old.stats == new.stats
-                && is_same_list(&old.backends, &new.backends)
+            old.uid == new.uid && old.stats == new.stats && is_same_list(&old.backends, &new.backends)
         })
 }
 

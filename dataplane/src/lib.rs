@@ -174,7 +174,7 @@ pub fn start(settings: Settings, snapshot: SharedSnapshot) -> Result<DataPlane, 
     let mut data_plane = DataPlane {
         gateway_id: shared.gateway,
         addresses,
-        observations: Observations { queues: Vec::new() },
+        observations: Observations::default(),
         cores: Vec::new(),
     };
     for (cpu, listeners) in cpus.into_iter().zip(listeners) {

@@ -107,9 +107,9 @@ impl TryFrom<UncheckedMarks> for Marks {
     fn try_from(marks: UncheckedMarks) -> Result<Self, String> {
         let UncheckedMarks { through, except } = marks;
         match except.0.last() {
-            Some(last) if *last >= through => {
-                Err(format!("the exception {last} is not below {through}, through which all others are included"))
-            }
+            Some(last) if *last >= through => Err(format!(
+                "the exception {last} is not below {through}, through which all others are included"
+            )),
             _ => Ok(Self { through, except }),
         }
     }

@@ -112,7 +112,8 @@ pub struct Labels(Vec<String>);
 impl ModelStats {
     /// How far they follow what is sent to their publisher.
     pub fn reporting(&self) -> Reporting {
-        let has = |capability| self.stats_capabilities.as_ref().is_some_and(|labels| labels.contain(capability));
+        let has =
+            |capability| self.stats_capabilities.as_ref().is_some_and(|labels| labels.contain(capability));
         if self.attempts.is_some() {
             Reporting::HandsOver
         } else if has(CHANGE_DRIVEN) {
@@ -208,7 +209,8 @@ impl<'de> Deserialize<'de> for QueueTimeEstimates {
         struct Priority(u32);
         impl<'de> Deserialize<'de> for Priority {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                key(deserializer, "a priority from \"0\" to \"4294967295\"", |text| text.parse().ok()).map(Self)
+                key(deserializer, "a priority from \"0\" to \"4294967295\"", |text| text.parse().ok())
+                    .map(Self)
             }
         }
         let allowed = "priorities (\"0\" to \"4294967295\") with milliseconds";

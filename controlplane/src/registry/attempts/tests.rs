@@ -59,16 +59,13 @@ fn whatever_breaks_a_bound_is_refused() {
 
 #[test]
 fn as_much_as_is_allowed_is_taken_and_no_more() {
-    let gateways = |count| {
-        Value::Object((0..count).map(|index: u32| (id(index).to_string(), json!({}))).collect())
-    };
+    let gateways =
+        |count| Value::Object((0..count).map(|index: u32| (id(index).to_string(), json!({}))).collect());
     let cores = |count| {
         let cores = (0..count).map(|core: u32| (core.to_string(), json!({ "through": 1 }))).collect();
         json!({ "00000001": Value::Object(cores) })
     };
-    let exceptions = |count: u64| {
-        json!({ "00000001": { "0": { "through": 1000, "except": (1..=count).collect::<Vec<_>>() } } })
-    };
+    let exceptions = |count: u64| json!({ "00000001": { "0": { "through": 1000, "except": (1..=count).collect::<Vec<_>>() } } });
     for (most, over) in
         [(gateways(64), gateways(65)), (cores(1024), cores(1025)), (exceptions(256), exceptions(257))]
     {
@@ -80,7 +77,8 @@ fn as_much_as_is_allowed_is_taken_and_no_more() {
 #[test]
 fn a_gateway_or_core_that_is_there_twice_is_refused() {
     let core = r#""0": {"through": 1}"#;
-    for text in [format!(r#"{{"00000001": {{{core}, {core}}}}}"#), r#"{"00000001":{},"00000001":{}}"#.into()] {
+    for text in [format!(r#"{{"00000001": {{{core}, {core}}}}}"#), r#"{"00000001":{},"00000001":{}}"#.into()]
+    {
         let error = serde_json::from_str::<Attempts>(&text).unwrap_err().to_string();
         assert!(error.contains("twice"), "{text}: {error}");
     }
