@@ -24,6 +24,7 @@ mod driver;
 mod error;
 mod exchange;
 mod explain;
+mod flush;
 mod gateway_id;
 mod http;
 mod levels;
@@ -42,6 +43,7 @@ mod settings;
 mod socket;
 mod upstream_request;
 mod waiting;
+mod wakeup;
 mod write;
 
 use std::{
@@ -53,7 +55,7 @@ use std::{
 
 use arc_swap::ArcSwap;
 use crossbeam::queue::ArrayQueue;
-use stargate_routing::Snapshot;
+use stargate_routing::{ReservationCounts, Snapshot};
 
 use crate::{
     core::Shared,
@@ -67,7 +69,7 @@ pub use observation::{
     Attempt, AttemptResult, Failure, Observation, Observations, Rejection, Request, Selection, WaitedFor,
 };
 pub use routing_method::{ExpressionError, method_of};
-pub use settings::{Driver, HeaderPolicy, Limits, Pool, Retry, Settings, SettingsError, Timeouts};
+pub use settings::{Driver, HeaderPolicy, Limits, Pool, Reservations, Retry, Settings, SettingsError, Timeouts};
 
 /// Where the control plane publishes and every core looks. Cores see a new snapshot at their next
 /// decision; those with requests that wait are woken by [`Bells`].
@@ -153,6 +155,8 @@ pub struct CoreLevels {
     pub expressions_read: u64,
     /// Routing expressions that were refused, since start.
     pub expressions_refused: u64,
+    /// What has become of its reservations, as of some moment within the last tick of 25 ms.
+    pub reservations: ReservationCounts,
 }
 
 /// Starts one thread a core and returns when all of them listen.
