@@ -286,7 +286,10 @@ impl Metrics {
                 total("reservations_created_total", "Reservations made for work just sent to a cluster"),
                 total("reservations_expired_total", "Reservations that ended after their round trip"),
                 total("reservations_released_total", "Reservations that ended with their attempt"),
-                total("reservations_dropped_total", "Reservations that ended with their backend's registration"),
+                total(
+                    "reservations_dropped_total",
+                    "Reservations that ended with their backend's registration",
+                ),
                 total(
                     "reservations_handed_over_total",
                     "Reservations that ended with a report that says it includes their attempt",
@@ -395,7 +398,7 @@ impl Metrics {
         cached.follow(sum(|level| level.expressions_found));
         read.follow(sum(|level| level.expressions_read));
         refused.follow(sum(|level| level.expressions_refused));
-        let counts = levels.iter().fold(ReservationCounts::default(), |sum, level| sum.plus(&level.reservations));
+        let counts = levels.iter().map(|level| &level.reservations).sum::<ReservationCounts>();
         let ended = [counts.created, counts.expired, counts.released, counts.dropped, counts.handed_over];
         for (total, count) in self.reservations.iter_mut().zip(ended) {
             total.follow(count);
@@ -450,7 +453,9 @@ impl Collector for CountedHistogram {
         family.set_name(self.desc.fq_name.clone());
         family.set_help(self.desc.help.clone());
         family.set_field_type(MetricType::HISTOGRAM);
-        family.set_metric(vec![Metric::from_histogram(histogram)]);
+        let mut metric = Metric::default();
+        metric.set_histogram(histogram);
+        family.set_metric(vec![metric]);
         vec![family]
     }
 }

@@ -69,7 +69,9 @@ pub use observation::{
     Attempt, AttemptResult, Failure, Observation, Observations, Rejection, Request, Selection, WaitedFor,
 };
 pub use routing_method::{ExpressionError, method_of};
-pub use settings::{Driver, HeaderPolicy, Limits, Pool, Reservations, Retry, Settings, SettingsError, Timeouts};
+pub use settings::{
+    Driver, HeaderPolicy, Limits, Pool, Reservations, Retry, Settings, SettingsError, Timeouts,
+};
 
 /// Where the control plane publishes and every core looks. Cores see a new snapshot at their next
 /// decision; those with requests that wait are woken by [`Bells`].
@@ -173,7 +175,12 @@ pub fn start(settings: Settings, snapshot: SharedSnapshot) -> Result<DataPlane, 
     }
     let (addresses, listeners) = listen_on_all(&settings.listen, cpus.len())?;
     let started_unix_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    let shared = Arc::new(Shared { started_unix_s, gateway: GatewayId::draw(), ..Shared::default() });
+    let shared = Arc::new(Shared {
+        started_unix_s,
+        gateway: GatewayId::draw(),
+        cores: cpus.len(),
+        ..Shared::default()
+    });
     let settings = Arc::new(settings);
     let mut data_plane = DataPlane {
         gateway_id: shared.gateway,

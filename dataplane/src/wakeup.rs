@@ -9,7 +9,7 @@ use std::{
 /// Whether something has happened since the task last looked, and how to wake it.
 #[derive(Debug, Default)]
 pub(crate) struct Wakeup {
-    has_happened: Cell<bool>,
+    pub(crate) has_happened: Cell<bool>,
     waker: RefCell<Option<Waker>>,
 }
 

@@ -68,7 +68,7 @@ fn target(snapshot: &Snapshot, target: &Target) -> TargetView {
 
 /// `cluster`, which is of a target of `snapshot`.
 pub(super) fn cluster(snapshot: &Snapshot, cluster: &Cluster) -> ClusterView {
-    let effective = EffectiveStats::new(&cluster.stats, &cluster.load);
+    let effective = EffectiveStats::new(&cluster.stats, &cluster.load, 0);
     ClusterView {
         cluster_id: cluster.cluster_id.clone(),
         uid: cluster.uid.0,

@@ -124,7 +124,7 @@ pub struct Reservations {
 }
 
 /// Milliseconds from 1 to a minute: beyond any round trip.
-pub type ReservationMillis = Whole<1, 60_000>;
+type ReservationMillis = Whole<1, 60_000>;
 
 fn millis<const MIN: u64, const MAX: u64>(duration: Duration) -> Whole<MIN, MAX> {
     Whole::new(duration.as_millis() as u64)
