@@ -8,8 +8,9 @@ use std::{
 
 use stargate_routing::{
     Accounting, Algorithm, Backend, BackendRtt, BackendUid, Cluster, ClusterLoad, ClusterStats, ClusterUid,
-    Decision, DecisionState, Exclusions, Inclusion, Inclusions, Nanos, Policy, RendezvousWeights,
+    CoreLoads, Decision, DecisionState, Exclusions, Inclusion, Inclusions, Nanos, Policy, RendezvousWeights,
     RoutingRequest, RttSource, Running, Snapshot, Target, TargetName, Tokens, TokensPerSecond,
+    decide_and_enter,
 };
 
 use super::{
@@ -83,6 +84,8 @@ struct Known {
 
 /// The one core of a gateway.
 const CORE: u32 = 0;
+/// Longer than a run.
+const AGES: Duration = Duration::from_secs(1 << 20);
 
 // === impl Gateway ===
 
@@ -103,6 +106,10 @@ impl Gateway {
                 _ => Accounting::Reservations,
             },
             ..ClusterStats::default()
+        };
+        let ttl = match terms.until {
+            Until::NextReport => AGES..=AGES,
+            _ => CoreLoads::TTL,
         };
         let known = |index: usize| Known {
             load: Arc::default(),
@@ -126,7 +133,7 @@ impl Gateway {
         let mut gateway = Self {
             number,
             terms: terms.clone(),
-            state: DecisionState::with_seed(seed),
+            state: DecisionState::with_seed(seed).with_loads(CoreLoads::new(CORE, 1, ttl)),
             snapshot: Snapshot::default(),
             backends: clusters.iter().enumerate().map(backend).collect(),
             clusters,
@@ -150,12 +157,12 @@ impl Gateway {
     }
 
     /// The answer to an attempt has come to its end.
-    pub(super) fn answered(&mut self, attempt: u64, now: Duration) {
+    pub(super) fn answered(&mut self, attempt: u64) {
         self.running.remove(&attempt);
     }
 
     /// Takes a report, as control plane and core do.
-    pub(super) fn reported(&mut self, cluster: usize, report: &Report, now: Duration) {
+    pub(super) fn reported(&mut self, cluster: usize, report: &Report) {
         self.reports += 1;
         let known = &mut self.clusters[cluster];
         known.stats.num_running_queries = report.running;
@@ -169,16 +176,23 @@ impl Gateway {
         self.publish();
     }
 
-    /// Decides those who wait, oldest first.
-    pub(super) fn serve(&mut self, now: Duration) -> Served {
+    /// Decides those who wait, oldest first: all of them, or up to the first that finds no place, which is likely to
+    /// speak for those behind it.
+    pub(super) fn serve(&mut self, now: Duration, all: bool) -> Served {
         let mut served = Served::default();
-        let mut waiting = std::mem::take(&mut self.waiters);
-        waiting.retain(|asked| match self.decide(asked, now) {
+        let (patience, mut waiting) = (self.terms.patience, std::mem::take(&mut self.waiters));
+        let mut is_done = false;
+        let mut decide = |asked: &Asked| {
+            let sent = if is_done { None } else { self.decide(asked, now) };
+            is_done = sent.is_none() && !all;
+            sent
+        };
+        waiting.retain(|asked| match decide(asked) {
             Some(sent) => {
                 served.sent.push(sent);
                 false
             }
-            None if now - asked.arrived >= self.terms.patience => {
+            None if now - asked.arrived >= patience => {
                 served.rejected += 1;
                 false
             }
@@ -186,5 +200,62 @@ impl Gateway {
         });
         self.waiters = waiting;
         served
+    }
+
+    /// Where a request is sent, if there is a place for it.
+    fn decide(&mut self, asked: &Asked, now: Duration) -> Option<(usize, Job)> {
+        let target = self.snapshot.targets().first()?;
+        let key = asked.key.to_le_bytes();
+        let request = RoutingRequest {
+            input_tokens: Tokens(asked.tokens),
+            affinity_key: Some(&key),
+            elapsed: now - asked.arrived,
+            ..RoutingRequest::default()
+        };
+        let exclusions = Exclusions::default();
+        let decided =
+            decide_and_enter(target, &self.terms.algorithm, &request, &exclusions, &mut self.state, now);
+        let (Decision::Selected(selected), Some(mut running)) = decided else { return None };
+        let (cluster, sequence) = (selected.cluster.0, running.sequence());
+        self.attempts += 1;
+        if self.terms.until != Until::Never {
+            // Whether it waits for its prefill there is not told apart here.
+            running.first_byte();
+            self.running.insert(self.attempts, (cluster, running));
+        }
+        let &Asked { arrived, tokens, lasts, .. } = asked;
+        let job = Job { gateway: self.number, attempt: self.attempts, sequence, tokens, lasts, arrived };
+        Some((cluster, job))
+    }
+
+    /// Makes a snapshot of what is known.
+    fn publish(&mut self) {
+        let clusters = self.clusters.iter().enumerate().map(|(index, known)| Cluster {
+            uid: ClusterUid(index as u64),
+            cluster_id: known.cluster_id.clone(),
+            id_hash: Cluster::hash_id(&known.cluster_id),
+            rendezvous: RendezvousWeights::reported(&known.stats),
+            stats: known.stats.clone(),
+            load: known.load.clone(),
+            backends: [self.backends[index].clone()].into(),
+        });
+        let target = Target {
+            name: self.name.clone(),
+            policy: self.policy.clone(),
+            round_robin: Arc::default(),
+            clusters: clusters.collect(),
+            ranking_revision: 1,
+            ranking: None,
+        };
+        let mut snapshot = Snapshot::new(self.snapshot.version + 1, 0, vec![target]);
+        snapshot.backends = Some(self.backends.clone());
+        if self.terms.until == Until::Included {
+            let inclusion = |(index, known): (usize, &Known)| {
+                (ClusterUid(index as u64), BackendUid(index as u64), known.inclusion.clone())
+            };
+            snapshot.inclusions = Inclusions::new(self.clusters.iter().enumerate().map(inclusion).collect());
+        }
+        self.state.loads().follow(&snapshot);
+        self.snapshot = snapshot;
     }
 }

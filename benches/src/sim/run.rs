@@ -105,7 +105,8 @@ struct World<'a> {
 /// Runs `setup` under `terms`.
 pub(super) fn run(setup: &Setup, terms: &Terms) -> Tally {
     let mut rng = fastrand::Rng::with_seed(setup.seed);
-    let gateways = (0..setup.gateways).map(|number| Gateway::new(number, setup, terms, rng.u64(..))).collect();
+    let gateways =
+        (0..setup.gateways).map(|number| Gateway::new(number, setup, terms, rng.u64(..))).collect();
     let mut world = World {
         events: Events::new(),
         engines: (0..setup.clusters).map(|_| Engine::new(setup.slots)).collect(),
@@ -149,8 +150,8 @@ impl World<'_> {
                 self.changed(cluster);
             }
             Event::AnswerAt(gateway, attempt) => {
-                self.gateways[gateway].answered(attempt, self.events.now());
-                self.serve(gateway, is_measured);
+                self.gateways[gateway].answered(attempt);
+                self.serve(gateway, false, is_measured);
             }
             Event::ReportDue(cluster) => {
                 self.is_report_due[cluster] = false;
@@ -164,12 +165,12 @@ impl World<'_> {
                 }
             }
             Event::ReportAt { gateway, cluster, report } => {
-                self.gateways[gateway].reported(cluster, &report, self.events.now());
-                self.serve(gateway, is_measured);
+                self.gateways[gateway].reported(cluster, &report);
+                self.serve(gateway, false, is_measured);
             }
             Event::Poll(gateway) => {
                 self.is_polling[gateway] = false;
-                self.serve(gateway, is_measured);
+                self.serve(gateway, true, is_measured);
             }
         }
     }
@@ -186,17 +187,17 @@ impl World<'_> {
         };
         let gateway = self.rng.usize(0..setup.gateways);
         self.gateways[gateway].arrived(asked);
-        self.serve(gateway, is_measured);
+        self.serve(gateway, false, is_measured);
         let rate = setup.load * (setup.clusters * setup.slots) as f64 / setup.mean_service.as_secs_f64();
         let pause = -(1.0 - self.rng.f64()).ln() / rate;
         self.events.after(Duration::from_secs_f64(pause), Event::Arrival);
     }
 
-    /// Has a gateway decide whoever waits there.
-    fn serve(&mut self, gateway: usize, is_measured: bool) {
+    /// Has a gateway decide those who wait there.
+    fn serve(&mut self, gateway: usize, all: bool, is_measured: bool) {
         let now = self.events.now();
         let one_way = self.one_way();
-        let served = self.gateways[gateway].serve(now);
+        let served = self.gateways[gateway].serve(now, all);
         for (cluster, job) in served.sent {
             self.events.after(one_way, Event::AtEngine(cluster, job));
         }
