@@ -169,7 +169,12 @@ pub fn start(settings: Settings, snapshot: SharedSnapshot) -> Result<DataPlane, 
     }
     let (addresses, listeners) = listen_on_all(&settings.listen, cpus.len())?;
     let started_unix_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
-    let shared = Arc::new(Shared { started_unix_s, gateway: GatewayId::draw(), ..Shared::default() });
+    let shared = Arc::new(Shared {
+        started_unix_s,
+        gateway: GatewayId::draw(),
+        cores: cpus.len(),
+        ..Shared::default()
+    });
     let settings = Arc::new(settings);
     let mut data_plane = DataPlane {
         gateway_id: shared.gateway,
