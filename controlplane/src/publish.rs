@@ -109,7 +109,7 @@ impl Publisher {
         let backends = self.backends(registry, current.backends.as_ref());
         let is_same = current.version > 0
             && current.backends.as_ref().is_some_and(|old| Arc::ptr_eq(old, &backends))
-            && current.inclusions == inclusions
+            && current.inclusions.is_copy_of(&inclusions)
             && current.targets().len() == targets.len()
             && current.targets().iter().zip(&targets).all(|(old, new)| is_same_target(old, new));
         if is_same {

@@ -2,8 +2,11 @@
 
 mod support;
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use stargate_dataplane::{Bells, GatewayId, Observations};
+use stargate_routing::{DecisionState, Exclusions, RoutingRequest, Running, Tokens, decide_and_enter};
 use support::{Api, NO_HEALTH};
 
 const TARGET: &str = "/api/v1/targets/m";
@@ -50,7 +53,7 @@ async fn a_target_shows_which_accounting_its_clusters_have_and_why() {
     let found = cluster(&api).await;
     assert_eq!(found["accounting"], "reservations");
     assert_eq!(found["cluster_id"], "c");
-    for values in ["reported", "in_flight", "effective"] {
+    for values in ["reported", "reserved", "in_flight", "effective"] {
         assert!(found[values].is_object(), "{values} of {found}");
     }
     assert_eq!(found["reported"]["num_running_queries"], 2);
@@ -90,4 +93,58 @@ async fn handover_is_shown_in_short_and_of_this_gateway_only() {
     let (_, target) = api.get(TARGET).await;
     let later = &target["load"][0]["backends"][0]["handover"];
     assert!(later["report"].as_u64() > handover["report"].as_u64(), "{later} after {handover}");
+}
+
+/// From a decision to the report that includes it: counted once at every moment.
+#[tokio::test]
+async fn what_was_sent_is_counted_once_before_and_after_it_is_reported() {
+    let api = Api::start(NO_HEALTH);
+    let gateway: GatewayId = "0000beef".parse().unwrap();
+    api.plane.attach(gateway, Observations::default(), Bells::default(), Vec::new);
+    register(&api, 'a').await;
+    report(&api, 'a', json!({ "attempts": {}, "num_running_queries": 1, "queue_size": 0 })).await;
+
+    let mut core = DecisionState::new();
+    let request = RoutingRequest { input_tokens: Tokens(10), ..RoutingRequest::default() };
+    let send = |core: &mut DecisionState| {
+        let snapshot = api.plane.snapshot().load_full();
+        core.loads().follow(&snapshot);
+        let target = snapshot.target(None, "m").unwrap();
+        let algorithm = &target.policy.method.algorithm;
+        let none = Exclusions::default();
+        decide_and_enter(target, algorithm, &request, &none, core, Duration::ZERO).1.unwrap()
+    };
+    let running: Vec<Running> = (0..3).map(|_| send(&mut core)).collect();
+    let sequences: Vec<_> = running.iter().map(Running::sequence).collect();
+    assert_eq!(sequences, [Some(1), Some(2), Some(3)]);
+    core.loads().flush();
+    let found = cluster(&api).await;
+    assert_eq!(found["in_flight"]["running"], 3);
+    assert_eq!(found["reserved"], json!({ "attempts": 3, "input_tokens": 30, "ended": 0 }));
+    assert_eq!(found["effective"]["num_running_queries"], 4);
+
+    // The second is still on its way.
+    let attempts = json!({ "0000beef": { "0": { "through": 3, "except": [2] } } });
+    report(&api, 'a', json!({ "attempts": attempts, "num_running_queries": 3, "queue_size": 0 })).await;
+    core.loads().follow(&api.plane.snapshot().load());
+    core.loads().flush();
+    let found = cluster(&api).await;
+    assert_eq!(found["in_flight"]["running"], 3);
+    assert_eq!(found["reserved"], json!({ "attempts": 1, "input_tokens": 10, "ended": 0 }));
+    assert_eq!(found["effective"]["num_running_queries"], 4);
+
+    // All end before the next report: two of them are in this one.
+    drop(running);
+    core.loads().flush();
+    let found = cluster(&api).await;
+    assert_eq!(found["in_flight"]["running"], 0);
+    assert_eq!(found["reserved"], json!({ "attempts": 0, "input_tokens": 0, "ended": 2 }));
+    assert_eq!(found["effective"]["num_running_queries"], 1);
+    let attempts = json!({ "0000beef": { "0": { "through": 3, "except": [] } } });
+    report(&api, 'a', json!({ "attempts": attempts, "num_running_queries": 1, "queue_size": 0 })).await;
+    core.loads().follow(&api.plane.snapshot().load());
+    core.loads().flush();
+    let found = cluster(&api).await;
+    assert_eq!(found["reserved"]["ended"], 0);
+    assert_eq!(found["effective"]["num_running_queries"], 1);
 }

@@ -129,8 +129,8 @@ async fn what_is_wrong_is_answered_with_its_path_and_changes_nothing() {
         ),
         (stats(r#"{"stats_sources":"x"}"#), 422, "models.m.stats_sources"),
         (stats(r#"{"attempts":[]}"#), 422, "models.m.attempts"),
-        (stats(r#"{"attempts":{"7":{}}}"#), 422, "models.m.attempts"),
-        (stats(r#"{"attempts":{"00000007":{"x":{"through":1}}}}"#), 422, "models.m.attempts.00000007"),
+        (stats(r#"{"attempts":{"7":{}}}"#), 422, "models.m.attempts.7"),
+        (stats(r#"{"attempts":{"00000007":{"x":{"through":1}}}}"#), 422, "models.m.attempts.00000007.x"),
         (stats(r#"{"attempts":{"00000007":{"0":{}}}}"#), 422, "models.m.attempts.00000007.0"),
         (
             stats(r#"{"attempts":{"00000007":{"0":{"through":-1}}}}"#),

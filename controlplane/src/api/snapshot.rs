@@ -41,6 +41,7 @@ pub(super) struct ClusterView {
     /// How what this gateway sent is added to what is reported.
     accounting: &'static str,
     in_flight: Value,
+    reserved: Value,
     effective: Value,
     backends: Vec<Value>,
 }
@@ -85,6 +86,11 @@ pub(super) fn cluster(snapshot: &Snapshot, cluster: &Cluster) -> ClusterView {
             "running": cluster.load.running(),
             "queued": cluster.load.queued(),
             "queued_input_tokens": cluster.load.queued_input().0,
+        }),
+        reserved: json!({
+            "attempts": cluster.load.reserved(),
+            "input_tokens": cluster.load.reserved_input().0,
+            "ended": cluster.load.ended(),
         }),
         effective: json!({
             "queue_size": effective.queue_size,

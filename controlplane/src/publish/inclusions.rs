@@ -35,8 +35,9 @@ impl<'a> NewInclusions<'a> {
         self.entries.push((cluster, backend, inclusion));
     }
 
-    /// All that was taken.
+    /// All that was taken; a copy of the former ones while they are the same.
     pub(super) fn finish(self) -> Inclusions {
-        Inclusions::new(self.entries)
+        let inclusions = Inclusions::new(self.entries);
+        if inclusions == *self.former { self.former.clone() } else { inclusions }
     }
 }

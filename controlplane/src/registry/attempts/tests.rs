@@ -4,6 +4,7 @@ use proptest::{collection, prelude::*};
 use serde_json::{Value, json};
 
 use super::*;
+use crate::registry::StatsRequest;
 
 fn read(value: &Value) -> Result<Attempts, String> {
     serde_json::from_value(value.clone()).map_err(|error| error.to_string())
@@ -25,6 +26,17 @@ fn a_gateway_finds_its_own_cores_in_order() {
     assert_eq!(attempts.of(id(u32::MAX)), [core(0, 9, &[])]);
     assert_eq!(attempts.of(id(0)), []);
     assert_eq!(read(&json!({})), Ok(Attempts::default()));
+}
+
+#[test]
+fn the_example_of_the_documentation_is_one_of_stats() {
+    let page = include_str!("../../../../docs/handover.md");
+    let example = page.split("```json\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+    let request: StatsRequest = serde_json::from_str(example).unwrap();
+    let attempts = request.models["llama-3"].attempts.clone().unwrap();
+    let gateway = "00c0ffee".parse().unwrap();
+    let included: Vec<u64> = (1..10).filter(|sequence| attempts.of(gateway)[0].includes(*sequence)).collect();
+    assert_eq!(included, [1, 2, 3, 5, 8]);
 }
 
 #[test]
