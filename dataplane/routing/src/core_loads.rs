@@ -254,3 +254,6 @@ impl fmt::Debug for CoreLoads {
         f.debug_struct("CoreLoads").field("core", &self.core).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -49,7 +49,7 @@ pub(super) enum Reservation {
 // === impl Place ===
 
 impl Place {
-    pub(super) fn new(stats: &ClusterStats, request: &RoutingRequest<'_>) -> Self {
+    pub(crate) fn new(stats: &ClusterStats, request: &RoutingRequest<'_>) -> Self {
         let is_reserved = stats.accounting == Accounting::Reservations;
         let has_lane = is_reserved && stats.has_queue_time_estimates();
         Self {
@@ -60,7 +60,7 @@ impl Place {
     }
 
     /// What taking it changes.
-    pub(super) fn change(&self) -> Change {
+    pub(crate) fn change(&self) -> Change {
         let entering = Amount::entering(self.input);
         let reserved = if self.is_reserved { entering } else { Amount::default() };
         Change { in_flight: entering, reserved, ended: 0, lane: self.lane }

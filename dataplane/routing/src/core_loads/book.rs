@@ -205,11 +205,16 @@ impl Book {
             return;
         }
         for key in self.keys(|attempt| attempt.reservation.list().is_some_and(|list| lists.contains(&list))) {
-            let is_pending = self.attempts[key as usize].is_pending();
-            self.take_out(key);
-            let attempt = &mut self.attempts[key as usize];
-            attempt.reservation = if is_pending { Reservation::Timed } else { Reservation::Over };
-            if is_pending {
+            let attempt = &self.attempts[key as usize];
+            let is_late = attempt.due <= Wheel::tick_at_or_before(unflushed.now());
+            if !attempt.is_pending() {
+                self.attempts[key as usize].reservation = Reservation::Over;
+            } else if is_late {
+                self.end(key, Reservation::Over, unflushed);
+                self.counts.expired += 1;
+            } else {
+                self.take_out(key);
+                self.attempts[key as usize].reservation = Reservation::Timed;
                 self.wheel.insert(key, &mut self.attempts);
             }
         }

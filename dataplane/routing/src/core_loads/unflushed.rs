@@ -44,6 +44,11 @@ impl Unflushed {
         self.now = self.now.max(now);
     }
 
+    /// The latest time that is known.
+    pub(super) fn now(&self) -> Duration {
+        self.now
+    }
+
     /// Takes in a change, and tells all where there are many.
     pub(super) fn change(&mut self, load: &Arc<ClusterLoad>, change: &Change) {
         let position = self.find(load).unwrap_or_else(|| self.insert(load.clone()));
