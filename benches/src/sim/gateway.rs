@@ -192,7 +192,7 @@ impl Gateway {
                 served.sent.push(sent);
                 false
             }
-            None if now - asked.arrived >= patience => {
+            None if now.saturating_sub(asked.arrived) >= patience => {
                 served.rejected += 1;
                 false
             }
@@ -209,7 +209,7 @@ impl Gateway {
         let request = RoutingRequest {
             input_tokens: Tokens(asked.tokens),
             affinity_key: Some(&key),
-            elapsed: now - asked.arrived,
+            elapsed: now.saturating_sub(asked.arrived),
             ..RoutingRequest::default()
         };
         let exclusions = Exclusions::default();

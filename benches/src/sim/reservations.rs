@@ -45,9 +45,13 @@ pub(super) fn tell(args: &Args) -> (String, Value) {
     let second = Duration::from_secs(1);
     let every_second = ("every 1 s", Reporting::Every(second));
     let on_change = ("on every change", Reporting::OnChange(Duration::from_millis(10)));
-    for ((reports, reporting), gateways, load) in
-        [(every_second, 1, 1.3), (every_second, 3, 1.3), (every_second, 3, 0.8), (on_change, 3, 1.3)]
-    {
+    for ((reports, reporting), gateways, load) in [
+        (every_second, 1, 1.3),
+        (every_second, 1, 0.8),
+        (every_second, 3, 1.3),
+        (on_change, 1, 1.3),
+        (on_change, 3, 1.3),
+    ] {
         let setup = Setup {
             seed: 0,
             gateways,

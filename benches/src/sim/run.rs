@@ -86,6 +86,9 @@ enum Event {
     Poll(usize),
 }
 
+/// The longest time to a request's begin that is told apart: an hour.
+const BEGIN_US_MAX: u64 = 3_600_000_000;
+
 /// How many input tokens a request has: enough for estimates to differ from nothing.
 const TOKENS: u64 = 1_000;
 
@@ -228,7 +231,7 @@ impl World<'_> {
         let now = self.events.now();
         self.slot_time += (now + lasts).min(to).saturating_sub(now.max(from));
         if is_measured {
-            self.tally.begin_us.saturating_record((self.events.now() - job.arrived).as_micros() as u64);
+            self.tally.begin_us.saturating_record(now.saturating_sub(job.arrived).as_micros() as u64);
         }
         self.events.after(lasts, Event::Ended(cluster, job));
     }
@@ -258,7 +261,7 @@ impl Tally {
             completed: 0,
             rejected: 0,
             busy: 0.0,
-            begin_us: Histogram::new(3).expect("3 digits are allowed"),
+            begin_us: Histogram::new_with_max(BEGIN_US_MAX, 3).expect("bounds that are allowed"),
         }
     }
 
@@ -267,3 +270,6 @@ impl Tally {
         self.misrouted as f64 / self.sent.max(1) as f64
     }
 }
+
+#[cfg(test)]
+mod tests;
