@@ -42,16 +42,20 @@ fn load(gateway: &Gateway) -> Vec<Value> {
     target["load"].as_array().expect("clusters").clone()
 }
 
-fn count(gateway: &Gateway, what: &str) -> f64 {
-    gateway.metric(&format!("stargate_reservations_{what}"), &[])
+fn count(gateway: &Gateway, what: &str) -> u64 {
+    metric(gateway, &format!("reservations_{what}"), &[])
+}
+
+fn metric(gateway: &Gateway, name: &str, labels: &[(&str, &str)]) -> u64 {
+    gateway.metric(&format!("stargate_{name}"), labels) as u64
 }
 
 /// Waits until the reservations made are accounted for as so many expired, released and dropped, none pending.
-fn expect_ends(gateway: &Gateway, expired: f64, released: f64, dropped: f64) {
-    let expected = [expired + released + dropped, expired, released, dropped, 0.0, 0.0];
+fn expect_ends(gateway: &Gateway, expired: u64, released: u64, dropped: u64) {
+    let expected = [expired + released + dropped, expired, released, dropped, 0, 0];
     let kinds =
         ["created_total", "expired_total", "released_total", "dropped_total", "handed_over_total", "pending"];
-    let mut found = [0.0; 6];
+    let mut found = [0; 6];
     let is_reached = || {
         found = kinds.map(|kind| count(gateway, kind));
         found == expected
@@ -90,7 +94,7 @@ fn a_burst_is_spread_by_reservations_alone() {
             assert_eq!(cluster["effective"]["queue_size"], reserved, "{cluster}");
         }
         drop(clients);
-        expect_ends(&gateway, 0.0, 64.0, 0.0);
+        expect_ends(&gateway, 0, 64, 0);
         gateway.wait_until_idle();
         assert!(load(&gateway).iter().all(|cluster| cluster["reserved"]["attempts"] == 0));
     }
@@ -104,15 +108,15 @@ fn a_reservation_ends_by_time_though_its_attempt_goes_on() {
     let mut client = gateway.client().connect();
     client.send(Request::chat("mock").to_bytes());
     engine.wait_for_requests(1);
-    expect_ends(&gateway, 1.0, 0.0, 0.0);
+    expect_ends(&gateway, 1, 0, 0);
     let cluster = load(&gateway)[0].clone();
     assert_eq!(cluster["in_flight"]["running"], 1, "{cluster}");
     assert_eq!(cluster["effective"]["num_running_queries"], 0, "the report counts alone: {cluster}");
-    assert_eq!(gateway.metric("stargate_reservation_ttl_seconds_count", &[]), 1.0);
-    assert_eq!(gateway.metric("stargate_reservation_ttl_seconds_bucket", &[("le", "2")]), 1.0);
+    assert_eq!(metric(&gateway, "reservation_ttl_seconds_count", &[]), 1);
+    assert_eq!(metric(&gateway, "reservation_ttl_seconds_bucket", &[("le", "2")]), 1);
     drop(client);
     gateway.wait_until_idle();
-    expect_ends(&gateway, 1.0, 0.0, 0.0);
+    expect_ends(&gateway, 1, 0, 0);
 }
 
 #[test]
@@ -132,7 +136,7 @@ fn an_attempt_that_no_engine_took_leaves_no_reservation() {
         load(&gateway).iter().any(|cluster| cluster["accounting"] == "reservations")
     });
     gateway.client().send(&Request::chat("mock")).expect_error(502, "upstream_connect_failed");
-    expect_ends(&gateway, 0.0, 1.0, 0.0);
+    expect_ends(&gateway, 0, 1, 0);
 }
 
 #[test]
@@ -145,8 +149,8 @@ fn an_engine_that_refuses_what_it_was_sent_holds_no_reservation() {
     register(&gateway, "e1", &refusing, 64);
     let response = gateway.client().send(&Request::chat("mock"));
     assert!(response.status >= 400, "{response:?}");
-    let created = refusing.request_count() as f64;
-    expect_ends(&gateway, 0.0, created, 0.0);
+    let created = refusing.request_count() as u64;
+    expect_ends(&gateway, 0, created, 0);
 }
 
 #[test]
@@ -170,11 +174,11 @@ fn reservations_end_with_the_registration_that_they_are_for() {
     eventually("both have their half", || [gone.request_count(), stays.request_count()] == [2, 2]);
     assert!((200..300).contains(&gateway.delete_backend("gone").status));
     eventually("those of the backend that left are dropped", || {
-        [count(&gateway, "dropped_total"), count(&gateway, "pending")] == [2.0, 2.0]
+        [count(&gateway, "dropped_total"), count(&gateway, "pending")] == [2, 2]
     });
     assert_eq!(load(&gateway)[0]["reserved"]["attempts"], 2);
     drop(clients);
-    expect_ends(&gateway, 0.0, 2.0, 2.0);
+    expect_ends(&gateway, 0, 2, 2);
 }
 
 #[test]
@@ -194,5 +198,5 @@ fn a_cluster_whose_stats_are_polled_is_charged_for_what_is_in_flight() {
         assert_eq!(cluster["accounting"], "in_flight", "{cluster}");
         cluster["effective"]["num_running_queries"] == 3 && cluster["effective"]["queue_size"] == 5
     });
-    assert_eq!(count(&gateway, "created_total"), 0.0);
+    assert_eq!(count(&gateway, "created_total"), 0);
 }
