@@ -37,6 +37,7 @@ mod request_id;
 mod reserved;
 mod retry_budget;
 mod routing_method;
+pub mod rtt;
 mod settings;
 mod socket;
 mod upstream_request;

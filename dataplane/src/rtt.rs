@@ -1,0 +1,3 @@
+//! Round-trip times to backends, measured.
+
+pub mod kernel;
