@@ -224,7 +224,7 @@ impl Metrics {
             backends: int_gauges("backends", "Registered backends, by health", &["health"]),
             rtt: gauges(
                 "backend_rtt_seconds",
-                "Smoothed round-trip time to a backend; probe: TCP connect time of health checks",
+                "Round-trip time to a backend, by the source that counts; probe: TCP connect time of health checks",
                 &["inference_server_id", "source"],
             ),
             snapshot_version: register(
@@ -305,8 +305,10 @@ impl Metrics {
                 Condition::Unhealthy => "unhealthy",
             };
             *by_condition.entry(condition).or_default() += 1;
-            if let Some(rtt) = registration.rtt.smoothed() {
-                self.rtt.with_label_values(&[registration.id.as_str(), "probe"]).set(rtt.as_secs_f64());
+            if let Some((rtt, source)) = registration.rtt() {
+                self.rtt
+                    .with_label_values(&[registration.id.as_str(), source.as_str()])
+                    .set(rtt.as_secs_f64());
             }
         }
         for (condition, count) in by_condition {

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use stargate_dataplane::{Bells, CoreLevels, Observations, SharedSnapshot};
+use stargate_dataplane::{Bells, CoreLevels, Observations, SharedSnapshot, rtt::Rtt};
 use stargate_routing::BackendUid;
 use tokio::{
     sync::{Notify, watch},
@@ -27,7 +27,7 @@ use crate::{
     names::BackendId,
     observe::Observer,
     publish::Publisher,
-    registry::{RegisterRequest, Registered, Registry, RegistryError, StatsRequest},
+    registry::{RegisterRequest, Registered, Registration, Registry, RegistryError, StatsRequest},
     supervise::supervise,
 };
 
@@ -57,6 +57,7 @@ pub struct ControlPlane {
     snapshot: SharedSnapshot,
     observer: Mutex<Observer>,
     data_plane: OnceLock<Cores>,
+    rtt: OnceLock<Rtt>,
     log_lines_dropped: OnceLock<Count>,
     changed: Notify,
     leases_changed: Notify,
@@ -115,6 +116,7 @@ impl ControlPlane {
             routing_changes: tokio::sync::Mutex::new(store),
             observer: Mutex::new(observer),
             data_plane: OnceLock::new(),
+            rtt: OnceLock::new(),
             log_lines_dropped: OnceLock::new(),
             changed: Notify::new(),
             leases_changed: Notify::new(),
@@ -149,6 +151,14 @@ impl ControlPlane {
         levels: impl Fn() -> Vec<CoreLevels> + Send + Sync + 'static,
     ) {
         let _ = self.data_plane.set(Cores { observations, bells, levels: Box::new(levels) });
+    }
+
+    /// Has round-trip times measured to all backends, from before the first connection; the first one given is kept. To
+    /// be called before [`Self::spawn`], which starts health checks.
+    pub fn attach_rtt(&self, rtt: Rtt) {
+        if self.rtt.set(rtt.clone()).is_ok() {
+            lock(&self.publisher).set_rtt(rtt);
+        }
     }
 
     /// Takes how many lines the log has dropped, for the metrics; the first one given is kept.
@@ -350,6 +360,7 @@ impl ControlPlane {
             registry.measured(uid, &target.model, sample, now);
         }
         registry.expire_measured(now);
+        registry.follow_rtts();
         if registry.revision() != before {
             self.changed.notify_one();
         }
@@ -375,10 +386,21 @@ impl ControlPlane {
         let mut registry = self.registry();
         let before = registry.revision();
         let transition = registry.checked(uid, report);
+        if let (Some(rtt), Some(handshake)) = (self.rtt.get(), report.handshake)
+            && let Some(backend) = registry.by_uid(uid).and_then(Registration::backend)
+        {
+            rtt.handshake(backend, handshake);
+        }
         if registry.revision() != before {
             self.changed.notify_one();
         }
         transition
+    }
+
+    /// Waits until everything that is registered now is published, and so known to whoever measures round trips.
+    pub(crate) async fn settle_registered(&self) {
+        let revision = self.registry().revision();
+        self.settle(revision).await;
     }
 
     /// Waits until `revision` is published, so that an answer never comes before its effect.

@@ -13,7 +13,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use stargate_dataplane::SharedSnapshot;
+use stargate_dataplane::{SharedSnapshot, rtt::Rtt};
 use stargate_routing::{
     Backend, Cluster, ClusterLoad, ClusterUid, RendezvousWeights, RoundRobinCursor, Snapshot, Target,
     TargetName,
@@ -37,6 +37,8 @@ pub struct Publisher {
     last_cluster: u64,
     /// Whose table was handed out to be built last.
     last_table: Option<Arc<TargetName>>,
+    /// Who is to know of new backends before anyone can connect to them.
+    rtt: Option<Rtt>,
 }
 
 /// What a target keeps across snapshots.
@@ -71,12 +73,19 @@ impl Publisher {
             slots: BTreeMap::new(),
             last_cluster: 0,
             last_table: None,
+            rtt: None,
         }
     }
 
     /// Where it publishes.
     pub fn shared(&self) -> SharedSnapshot {
         self.shared.clone()
+    }
+
+    /// From now on `rtt` follows each snapshot before it is there for all; first the current one.
+    pub fn set_rtt(&mut self, rtt: Rtt) {
+        rtt.follow(&self.shared.load());
+        self.rtt = Some(rtt);
     }
 
     /// Takes what holds for each model from the next publication on.
@@ -97,6 +106,9 @@ impl Publisher {
             return false;
         }
         let snapshot = Snapshot::new(current.version + 1, unix_ms(), targets);
+        if let Some(rtt) = &self.rtt {
+            rtt.follow(&snapshot);
+        }
         self.shared.store(Arc::new(snapshot));
         true
     }
@@ -149,7 +161,7 @@ impl Publisher {
                         stats: &model.stats,
                         report: model.report,
                         input_tps: model.input_tps().unwrap_or(assumed),
-                        rtt: registration.rtt.routed(),
+                        rtt: registration.routed_rtt(),
                     })
                     .collect();
                 let backends: Box<[Arc<Backend>]> =

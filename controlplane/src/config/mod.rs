@@ -23,7 +23,9 @@ pub use backends::StaticBackend;
 pub use control_plane::{
     Health, LEASE_MS_MAX, LEASE_MS_MIN, Log, LogFormat, LogLevel, Metrics, MetricsPrefix, Registration,
 };
-pub use data_plane::{HeaderMode, Headers, Limits, MaxConnections, Pool, Retry, Timeouts};
+pub use data_plane::{
+    HeaderMode, Headers, KernelLog, Limits, MaxConnections, Pool, Retry, Rtt, RttSource, Timeouts,
+};
 pub use error::{ConfigError, Origin};
 pub use layers::{Layers, Override};
 pub use ranged::{Interval, Throughput, Whole};
@@ -48,6 +50,8 @@ pub struct Config {
     pub pool: Pool,
     /// When a failed attempt is followed by another.
     pub retry: Retry,
+    /// How round-trip times to backends are measured.
+    pub rtt: Rtt,
     /// Active checks of backends.
     pub health: Health,
     /// What backends that register themselves may take.
@@ -128,6 +132,7 @@ impl Config {
             headers: self.headers.settings(),
             pool: self.pool.settings(),
             retry: self.retry.settings(),
+            rtt: self.rtt.settings(),
         }
     }
 
