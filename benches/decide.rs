@@ -16,9 +16,9 @@ use std::{
 };
 
 use stargate_routing::{
-    Algorithm, AlgorithmKind, Backend, BackendUid, Cluster, ClusterStats, ClusterUid, Comparator, Decision,
-    DecisionState, Exclusions, Nanos, PowerOfNParameters, PrimaryAdmission, PulsarParameters,
-    PulsarWaitAndWidenParameters, RankingTable, RendezvousWeight, RendezvousWeights, RoutingRequest, Running,
+    Algorithm, AlgorithmKind, Backend, BackendUid, Cluster, ClusterStats, ClusterUid, Comparator, Counted,
+    Decision, DecisionState, Exclusions, Nanos, PowerOfNParameters, PrimaryAdmission, PulsarParameters,
+    PulsarWaitAndWidenParameters, RankingTable, RendezvousWeight, RendezvousWeights, RoutingRequest,
     SampleCount, Seed, Target, TargetName, Tokens, TokensPerSecond, WaitAndWidenParameters, Widening, decide,
     decide_and_enter,
 };
@@ -53,7 +53,7 @@ struct Case {
 /// A target, and the load on it while it is measured.
 struct Fleet {
     target: Target,
-    _running: Vec<Running>,
+    _running: Vec<Counted>,
 }
 
 /// Counts the calls of its own thread.
@@ -254,7 +254,15 @@ fn measure(case: &Case, target: &Target, keys: &[String], batches: usize) -> (Ve
             let request = request(case, keys, turn);
             let (target, exclusions) = (black_box(target), black_box(&exclusions[turn]));
             if case.enters {
-                drop(black_box(decide_and_enter(target, &case.algorithm, &request, exclusions, &mut state)));
+                let now = Duration::ZERO;
+                drop(black_box(decide_and_enter(
+                    target,
+                    &case.algorithm,
+                    &request,
+                    exclusions,
+                    &mut state,
+                    now,
+                )));
             } else {
                 drop(black_box(decide(target, &case.algorithm, &request, exclusions, &mut state)));
             }

@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use stargate_dataplane::{Bells, CoreLevels, Observations, SharedSnapshot, rtt::Rtt};
+use stargate_dataplane::{Bells, CoreLevels, GatewayId, Observations, SharedSnapshot, rtt::Rtt};
 use stargate_routing::BackendUid;
 use tokio::{
     sync::{Notify, watch},
@@ -68,6 +68,7 @@ pub struct ControlPlane {
 
 /// The data plane as far as it is watched.
 struct Cores {
+    gateway: GatewayId,
     observations: Observations,
     bells: Bells,
     levels: Box<dyn Fn() -> Vec<CoreLevels> + Send + Sync>,
@@ -143,14 +144,24 @@ impl ControlPlane {
         }
     }
 
-    /// Watches a data plane; the first one given is kept.
+    /// Watches a data plane; the first one given is kept. `gateway` is what it stamps its attempts with.
     pub fn attach(
         &self,
+        gateway: GatewayId,
         observations: Observations,
         bells: Bells,
         levels: impl Fn() -> Vec<CoreLevels> + Send + Sync + 'static,
     ) {
-        let _ = self.data_plane.set(Cores { observations, bells, levels: Box::new(levels) });
+        let cores = Cores { gateway, observations, bells, levels: Box::new(levels) };
+        if self.data_plane.set(cores).is_ok() {
+            lock(&self.publisher).set_gateway(gateway);
+            self.changed.notify_one();
+        }
+    }
+
+    /// What the attempts of the data plane are stamped with; `None` while none is watched.
+    pub fn gateway_id(&self) -> Option<GatewayId> {
+        self.data_plane.get().map(|cores| cores.gateway)
     }
 
     /// Has round-trip times measured to all backends, from before the first connection; the first one given is kept. To

@@ -166,7 +166,7 @@ pub(crate) fn first_decision(
         };
         let claim = Claim { routed, request: derived.request(routed.slo), exclusions, arrived };
         if let Some(target) = target {
-            if is_new && let Err(refusal) = claim.admit(target) {
+            if is_new && let Err(refusal) = claim.admit(core, target) {
                 return First::Refused(refusal);
             }
             if core.waiting.has_waiters(&target.name) && claim.has_place(core, target, now) {
@@ -178,7 +178,7 @@ pub(crate) fn first_decision(
             Verdict::Chosen(choice) => First::Chosen(choice),
             Verdict::Refused(refusal) => First::Refused(refusal),
             Verdict::Wait { until, reason } => {
-                if let Some(refusal) = target.and_then(|target| claim.unreachable_slo(target, now)) {
+                if let Some(refusal) = target.and_then(|target| claim.unreachable_slo(core, target, now)) {
                     return First::Refused(refusal);
                 }
                 let name = target.map(|target| target.name.clone()).or_else(|| exchange.target.clone());
@@ -268,6 +268,7 @@ impl Claim<'_> {
             &self.request_at(now),
             self.exclusions,
             &mut core.decisions.borrow_mut(),
+            core.elapsed_at(now),
         );
         let selected = match decision {
             Decision::Selected(selected) => selected,
@@ -280,7 +281,10 @@ impl Claim<'_> {
         };
         let Selected { cluster, backend, rank, is_fallback, after_kv_skip, queue_delay } = selected;
         let cluster = &target.clusters[cluster.0];
-        let running = running.unwrap_or_else(|| cluster.load.enter(self.request.input_tokens));
+        // It is there whenever a backend was selected.
+        let Some(running) = running else {
+            return self.unavailable(UnavailableReason::NoActiveBackend, model, now);
+        };
         Verdict::Chosen(Choice {
             backend,
             cluster: cluster.uid,
@@ -292,10 +296,12 @@ impl Claim<'_> {
     }
 
     /// The refusal of a request that cannot get its first token within its SLO any more, whatever becomes free.
-    pub(crate) fn unreachable_slo(&self, target: &Target, now: Instant) -> Option<Refusal> {
+    pub(crate) fn unreachable_slo(&self, core: &Core, target: &Target, now: Instant) -> Option<Refusal> {
         let slo = Duration::from(self.routed.slo.filter(|_| self.routed.waiting().shed_unreachable)?);
         let request = self.request_at(now);
-        let best: Seconds = best_ttft(target, &self.routed.method().algorithm, &request, self.exclusions)?;
+        let algorithm = &self.routed.method().algorithm;
+        let decisions = core.decisions.borrow();
+        let best: Seconds = best_ttft(target, algorithm, &request, self.exclusions, decisions.loads())?;
         // Longer than a `Duration` holds is longer than any SLO.
         let best = best.to_duration().unwrap_or(Duration::MAX);
         if request.elapsed.saturating_add(best) <= slo {
@@ -329,8 +335,10 @@ impl Claim<'_> {
         Refusal::rejection(code, Rejection::WaitExpired, message).retry_after(until.saturating_sub(elapsed))
     }
 
-    fn admit(&self, target: &Target) -> Result<(), Refusal> {
-        admit(target, self.routed.method(), &self.request, self.exclusions).map_err(|refused| {
+    fn admit(&self, core: &Core, target: &Target) -> Result<(), Refusal> {
+        let decisions = core.decisions.borrow();
+        let method = self.routed.method();
+        admit(target, method, &self.request, self.exclusions, decisions.loads()).map_err(|refused| {
             let model = &target.name.model;
             let message = match refused {
                 AdmissionRefusal::AffinityKeyRequired => format!(

@@ -7,15 +7,15 @@ use std::{
         Arc,
         atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use crossbeam::queue::ArrayQueue;
 use slab::Slab;
-use stargate_routing::{DecisionState, Snapshot};
+use stargate_routing::{CoreLoads, DecisionState, Snapshot};
 
 use crate::{
-    SharedSnapshot,
+    GatewayId, SharedSnapshot,
     bell::Bell,
     buffers::Buffers,
     deadlines::Deadlines,
@@ -39,7 +39,9 @@ pub(crate) struct Shared {
     /// When the data plane started, in Unix seconds.
     pub(crate) started_unix_s: u64,
     /// Tells this process's attempts from another's.
-    pub(crate) gateway: u32,
+    pub(crate) gateway: GatewayId,
+    /// How many cores there are.
+    pub(crate) cores: usize,
     /// Client connections open.
     pub(crate) connections: AtomicUsize,
     /// Bytes of request bodies held for replay.
@@ -61,6 +63,8 @@ pub(crate) struct Core {
     pub(crate) decisions: RefCell<DecisionState>,
     pub(crate) waiting: Rc<WaitRoom>,
     pub(crate) methods: RefCell<MethodCache>,
+    /// What loads count time from.
+    started: Instant,
     snapshot: RefCell<arc_swap::Cache<SharedSnapshot, Arc<Snapshot>>>,
     observations: Arc<ArrayQueue<Observation>>,
     clients: RefCell<Slab<Registered>>,
@@ -95,6 +99,7 @@ impl Core {
         bell: Arc<Bell>,
     ) -> Self {
         let now = Instant::now();
+        let loads = CoreLoads::new(levels.cpu as u32, shared.cores, CoreLoads::TTL);
         Self {
             buffers: Buffers::default(),
             deadlines: Rc::new(Deadlines::new(now)),
@@ -102,8 +107,9 @@ impl Core {
             retry_budget: RefCell::new(RetryBudget::new(&settings.retry, now)),
             waiting: Rc::new(WaitRoom::new(bell, levels.clone(), now)),
             rng: RefCell::new(fastrand::Rng::new()),
-            decisions: RefCell::default(),
+            decisions: RefCell::new(DecisionState::new().with_loads(loads)),
             methods: RefCell::default(),
+            started: now,
             snapshot: RefCell::new(arc_swap::Cache::new(snapshot)),
             clients: RefCell::default(),
             attempts: Cell::new(0),
@@ -120,7 +126,10 @@ impl Core {
     pub(crate) fn with_snapshot<T>(&self, look: impl FnOnce(&Snapshot) -> T) -> T {
         let mut snapshot = self.snapshot.borrow_mut();
         let snapshot = snapshot.load();
-        self.levels.snapshot_version.set(snapshot.version);
+        if self.levels.snapshot_version.get() != snapshot.version {
+            self.levels.snapshot_version.set(snapshot.version);
+            self.decisions.borrow().loads().follow(snapshot);
+        }
         look(snapshot)
     }
 
@@ -174,7 +183,13 @@ impl Core {
     pub(crate) fn tick(&self, now: Instant) {
         self.deadlines.tick(now);
         self.with_snapshot(|_| ());
+        self.decisions.borrow().loads().advance(self.elapsed_at(now));
         self.waiting.refresh();
+    }
+
+    /// Since the core's start, as its loads count time.
+    pub(crate) fn elapsed_at(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.started)
     }
 
     /// Housekeeping, about once a second.

@@ -24,6 +24,7 @@ mod driver;
 mod error;
 mod exchange;
 mod explain;
+mod gateway_id;
 mod http;
 mod levels;
 mod observation;
@@ -63,6 +64,7 @@ use crate::{
 pub use bell::Bells;
 pub use error::{ErrorCode, ErrorRow, Fault};
 pub use explain::{ReadRequest, RequestRefusal, read_request};
+pub use gateway_id::{GatewayId, InvalidGatewayId};
 pub use observation::{
     Attempt, AttemptResult, Failure, Observation, Observations, Rejection, Request, Selection, WaitedFor,
 };
@@ -112,6 +114,7 @@ pub enum StartError {
 /// A running data plane.
 #[derive(Debug)]
 pub struct DataPlane {
+    gateway_id: GatewayId,
     addresses: Vec<SocketAddr>,
     observations: Observations,
     cores: Vec<CoreThread>,
@@ -178,12 +181,21 @@ pub fn start(settings: Settings, snapshot: SharedSnapshot, tell: Tell) -> Result
     let started_unix_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
     // Before any core, whose first connection is to be measured.
     let rtt = RttService::start(settings.rtt, tell)?;
-    let tcp_info = rtt.tcp_info();
-    let shared =
-        Arc::new(Shared { started_unix_s, gateway: fastrand::u32(..), tcp_info, ..Shared::default() });
+    let shared = Arc::new(Shared {
+        started_unix_s,
+        gateway: GatewayId::draw(),
+        cores: cpus.len(),
+        tcp_info: rtt.tcp_info(),
+        ..Shared::default()
+    });
     let settings = Arc::new(settings);
-    let mut data_plane =
-        DataPlane { addresses, observations: Observations { queues: Vec::new() }, cores: Vec::new(), rtt };
+    let mut data_plane = DataPlane {
+        gateway_id: shared.gateway,
+        addresses,
+        observations: Observations::default(),
+        cores: Vec::new(),
+        rtt,
+    };
     for (cpu, listeners) in cpus.into_iter().zip(listeners) {
         let observations = Arc::new(ArrayQueue::new(observation::QUEUE_CAPACITY));
         data_plane.observations.queues.push(observations.clone());
@@ -233,6 +245,11 @@ impl DataPlane {
     /// The addresses listened on, in the order of `Settings::listen`, with ports as taken.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
+    }
+
+    /// What its attempts are stamped with.
+    pub fn gateway_id(&self) -> GatewayId {
+        self.gateway_id
     }
 
     /// The control plane's end of the observation queues.

@@ -6,6 +6,7 @@ use std::{fmt, time::Duration};
 use stargate_routing::{Backend, Tokens};
 
 use crate::{
+    GatewayId,
     http::{BodyFraming, Method, RequestHead, push_header},
     request_id::RequestId,
 };
@@ -30,7 +31,7 @@ pub(crate) struct Told<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct AttemptStamp {
     /// Drawn when the process started.
-    pub(crate) gateway: u32,
+    pub(crate) gateway: GatewayId,
     /// CPU number.
     pub(crate) core: usize,
     /// Counts the core's attempts, from 1.
@@ -101,7 +102,7 @@ fn is_header_value(value: &[u8]) -> bool {
 
 impl fmt::Display for AttemptStamp {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{:08x}.{}.{}", self.gateway, self.core, self.sequence)
+        write!(formatter, "{}.{}.{}", self.gateway, self.core, self.sequence)
     }
 }
 
@@ -141,7 +142,7 @@ mod tests {
             affinity_key: None,
             priority: None,
             expected_queue: Some(Duration::from_millis(12)),
-            stamp: AttemptStamp { gateway: 0xab, core: 1, sequence: 9 },
+            stamp: AttemptStamp { gateway: GatewayId::from(0xab), core: 1, sequence: 9 },
             body_length: 0,
         }
     }

@@ -27,7 +27,7 @@ pub struct Registration {
     pub health: HealthState,
     /// TCP connect time of the checks.
     pub probed_rtt: ProbedRtt,
-    /// Whether it has posted stats.
+    /// Whether it has posted stats, or registered with stats that hand over.
     pub publishes_stats: bool,
     /// What it serves.
     pub models: BTreeMap<ModelName, Model>,
@@ -130,7 +130,11 @@ impl Registration {
 
     pub(super) fn set_address(&mut self, address: SocketAddr, backend_uid: BackendUid) {
         self.address = Some(address);
-        self.backend_uid = backend_uid;
+        if self.backend_uid != backend_uid {
+            self.backend_uid = backend_uid;
+            // Gateways number the attempts at each identity anew.
+            self.models.values_mut().for_each(|model| model.stats.disown_attempts());
+        }
         // What was measured to the former one says nothing of this.
         self.measured_rtt = Arc::default();
         self.probed_rtt = ProbedRtt::default();
@@ -147,11 +151,14 @@ impl Registration {
         self.routed_rtt.follow(self.rtt().map(|(rtt, _)| rtt))
     }
 
-    pub(super) fn set_publishes_stats(&mut self) {
-        if !self.publishes_stats {
+    /// True when that is new.
+    pub(super) fn set_publishes_stats(&mut self) -> bool {
+        let is_new = !self.publishes_stats;
+        if is_new {
             self.publishes_stats = true;
             self.refresh();
         }
+        is_new
     }
 
     fn refresh(&mut self) {

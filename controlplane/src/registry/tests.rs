@@ -288,3 +288,77 @@ fn what_was_measured_to_a_former_address_does_not_count() {
         assert_eq!(registration.probed_rtt.probes(), 1);
     }
 }
+
+fn with_marks(through: u64) -> Value {
+    json!({ "attempts": { "00000007": { "0": { "through": through } } } })
+}
+
+fn marks(registry: &Registry, backend: &str) -> Option<Vec<u64>> {
+    let attempts = model(registry, backend).stats.attempts.as_ref()?;
+    Some(attempts.of(7.into()).iter().map(|core| core.through).collect())
+}
+
+#[test]
+fn attempts_are_those_of_the_last_report_alone() {
+    let (mut registry, now) = (registry(""), Instant::now());
+    registry.register(&id("a"), simple(), None, now).unwrap();
+    assert_eq!(model(&registry, "a").stats.reporting(), Reporting::Polled);
+    registry.report(&id("a"), stats(&with_marks(5)), now).unwrap();
+    assert_eq!(marks(&registry, "a"), Some(vec![5]));
+    assert_eq!(model(&registry, "a").stats.reporting(), Reporting::HandsOver);
+    registry.report(&id("a"), stats(&json!({ "attempts": {} })), now).unwrap();
+    assert_eq!(marks(&registry, "a"), Some(vec![]), "none is not the same as not said");
+    let change_driven = json!({ "stats_capabilities": ["x", "change-driven"] });
+    registry.report(&id("a"), stats(&change_driven), now).unwrap();
+    assert_eq!(marks(&registry, "a"), None);
+    assert_eq!(model(&registry, "a").stats.reporting(), Reporting::ChangeDriven);
+    registry.report(&id("a"), stats(&json!({ "stats_capabilities": ["change-drivel"] })), now).unwrap();
+    assert_eq!(model(&registry, "a").stats.reporting(), Reporting::Polled);
+}
+
+/// Gateways number the attempts at a new registration from 1 again: what a publisher still knows of the one
+/// before would end reservations that its stats do not include.
+#[test]
+fn attempts_at_a_registration_before_count_for_nothing() {
+    let (mut registry, now) = (registry(""), Instant::now());
+    let body = json!({ "url": "http://127.0.0.1:1", "models": { "m": { "stats": with_marks(5) } } });
+    registry.register(&id("a"), request(body.clone()), None, now).unwrap();
+    assert_eq!(marks(&registry, "a"), Some(vec![]));
+    assert!(registry.get(&id("a")).unwrap().publishes_stats, "its attempts are stamped from the first on");
+    registry.register(&id("a"), request(body), None, now).unwrap();
+    assert_eq!(marks(&registry, "a"), Some(vec![5]), "a renewal is a report like any other");
+
+    let named = json!({ "url": "http://engine:80", "models": { "m": {} } });
+    let uid = registry.register(&id("n"), request(named), None, now).unwrap().uid;
+    let moves_to = |registry: &mut Registry, address: &str| {
+        let address = Some(address.parse().unwrap());
+        registry.checked(uid, &CheckReport { address, ..report(Ok(())) }).unwrap();
+    };
+    registry.report(&id("n"), stats(&with_marks(5)), now).unwrap();
+    moves_to(&mut registry, "127.0.0.1:80");
+    assert_eq!(marks(&registry, "n"), Some(vec![5]), "nobody could send anything before it had an address");
+    moves_to(&mut registry, "127.0.0.2:80");
+    assert_eq!(marks(&registry, "n"), Some(vec![]));
+}
+
+#[test]
+fn what_changes_a_backend_in_snapshots_is_counted_apart() {
+    let (mut registry, now) = (registry(""), Instant::now());
+    let mut last = registry.backends_revision();
+    let mut changed = |registry: &Registry| {
+        std::mem::replace(&mut last, registry.backends_revision()) != registry.backends_revision()
+    };
+    let uid = registry.register(&id("a"), simple(), None, now).unwrap().uid;
+    assert!(changed(&registry));
+    registry.register(&id("a"), simple(), None, now).unwrap();
+    assert!(!changed(&registry));
+    registry.report(&id("a"), stats(&json!({})), now).unwrap();
+    assert!(changed(&registry), "it is told its queue from now on");
+    registry.report(&id("a"), stats(&json!({ "queue_size": 1 })), now).unwrap();
+    for result in [Err(CheckFailure::Timeout), Err(CheckFailure::Timeout), Ok(())] {
+        registry.checked(uid, &report(result)).unwrap();
+    }
+    assert!(!changed(&registry));
+    registry.remove(&id("a")).unwrap();
+    assert!(changed(&registry));
+}

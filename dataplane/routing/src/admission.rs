@@ -5,8 +5,8 @@
 use std::fmt;
 
 use crate::{
-    Admission, Algorithm, Cluster, EffectiveStats, Exclusions, Method, RoutingRequest, Seconds, Target,
-    Tokens, TokensPerSecond, eligible::Eligible,
+    Admission, Algorithm, Cluster, CoreLoads, Exclusions, Method, RoutingRequest, Seconds, Target, Tokens,
+    TokensPerSecond, eligible::Eligible,
 };
 
 /// Why a request is not let in.
@@ -25,12 +25,14 @@ pub enum AdmissionRefusal {
 /// Lets a request in that is going to be routed by `method`, or says why not.
 ///
 /// The eligible clusters, whose work counts, are those that the algorithm can select: for the pulsar kinds and
-/// a request with a key, those with a weight and, where that counts, enough free KV tokens.
+/// a request with a key, those with a weight and, where that counts, enough free KV tokens. Their load is what the
+/// core of `loads` knows of it.
 pub fn admit(
     target: &Target,
     method: &Method,
     request: &RoutingRequest<'_>,
     exclusions: &Exclusions,
+    loads: &CoreLoads,
 ) -> Result<(), AdmissionRefusal> {
     let Admission { require_cache_affinity_key, require_input_tokens, max_input_work_seconds } =
         method.admission;
@@ -41,7 +43,7 @@ pub fn admit(
         return Err(AdmissionRefusal::InputTokensRequired);
     }
     let Some(limit) = max_input_work_seconds else { return Ok(()) };
-    match input_work(target, &method.algorithm, request, exclusions) {
+    match input_work(target, &method.algorithm, request, exclusions, loads) {
         None => Err(AdmissionRefusal::InputWorkCapacityUnavailable),
         Some(work) if work > Seconds(limit) => Err(AdmissionRefusal::InputWorkLimitExceeded),
         Some(_) => Ok(()),
@@ -55,7 +57,9 @@ pub(crate) fn input_work(
     algorithm: &Algorithm,
     request: &RoutingRequest<'_>,
     exclusions: &Exclusions,
+    loads: &CoreLoads,
 ) -> Option<Seconds> {
+    let unflushed = loads.unflushed();
     let mut work = request.input_tokens;
     let mut capacity = 0.0;
     for index in Eligible::new(&target.clusters, exclusions).indices() {
@@ -63,8 +67,7 @@ pub(crate) fn input_work(
         if !is_weighted(cluster, algorithm, request) || !is_kv_feasible(cluster, algorithm, request) {
             continue;
         }
-        let stats = EffectiveStats::new(&cluster.stats, &cluster.load);
-        work = work.saturating_add(stats.queued_input);
+        work = work.saturating_add(unflushed.effective(cluster, request.priority).queued_input);
         if cluster.stats.last_mean_input_tps.is_valid() {
             capacity += cluster.stats.last_mean_input_tps.0;
         }
@@ -87,13 +90,13 @@ pub fn best_ttft(
     algorithm: &Algorithm,
     request: &RoutingRequest<'_>,
     exclusions: &Exclusions,
+    loads: &CoreLoads,
 ) -> Option<Seconds> {
+    let unflushed = loads.unflushed();
     let eligible = Eligible::new(&target.clusters, exclusions);
     let candidates = eligible.indices().map(|index| &target.clusters[index]);
     let candidates = candidates.filter(|cluster| is_weighted(cluster, algorithm, request));
-    let ttft = |cluster: &Cluster| {
-        EffectiveStats::new(&cluster.stats, &cluster.load).ttft(request.input_tokens, request.priority)
-    };
+    let ttft = |cluster: &Cluster| unflushed.effective(cluster, request.priority).ttft(request.input_tokens);
     let best = candidates.map(ttft).fold(Seconds::INFINITE, |a, b| if b < a { b } else { a });
     best.is_finite().then_some(best)
 }

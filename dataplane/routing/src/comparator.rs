@@ -30,9 +30,9 @@ impl Comparator {
         let first_token_after =
             |wait| stats.first_token_after(wait, stats.prefill(request.input_tokens, prefill_scale)).0;
         match self {
-            Self::Ttft => first_token_after(stats.queue_delay(request.priority)),
-            Self::TtftBacklog => first_token_after(stats.backlog(request.priority)),
-            Self::QueueTime => stats.queue_delay(request.priority).0,
+            Self::Ttft => first_token_after(stats.queue_delay()),
+            Self::TtftBacklog => first_token_after(stats.backlog()),
+            Self::QueueTime => stats.queue_delay().0,
             Self::InputWorkSeconds => {
                 let work = stats.queued_input.saturating_add(request.input_tokens);
                 work.work_at(stats.reported.last_mean_input_tps).0

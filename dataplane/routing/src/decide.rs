@@ -1,8 +1,11 @@
 //! The one decision function.
 
+use std::time::Duration;
+
 use crate::{
-    Algorithm, ClusterIndex, Decision, DecisionState, EffectiveStats, Exclusions, PowerOfNParameters,
-    RoutingRequest, Running, Selected, Target, UnavailableReason, Wait, backend,
+    Algorithm, ClusterIndex, Decision, DecisionState, EffectiveStats, Exclusions, RoutingRequest, Running,
+    Selected, Target, UnavailableReason, Wait, backend,
+    core_loads::Unflushed,
     eligible::Eligible,
     load::LoadReading,
     power_of_n, pulsar, pulsar_wait_and_widen, random, round_robin,
@@ -57,23 +60,31 @@ pub(crate) fn decide_traced<T: Trace>(
     trace: &mut T,
 ) -> Decision {
     match choose(target, algorithm, request, exclusions, state, trace) {
-        Ok(choice) => choice.select(target, request, exclusions, T::TAKES_TURNS),
+        Ok(choice) => {
+            let load = choice.load_in(target, request, &state.loads.unflushed());
+            choice.select(target, request, exclusions, load, T::TAKES_TURNS)
+        }
         Err(none) => none.into(),
     }
 }
 
-/// Decides, and counts what was selected as load of its cluster, in one step: when another core has added to
-/// that cluster's load since this decision looked at it, it is made again. So two requests at once on two
-/// cores never both take a place that only one of them can have.
+/// Decides, and takes the place in one step: it counts what was selected as in flight there and, where the
+/// cluster's stats are accounted for so, reserves it until they include it. The next decision of this core sees it;
+/// other cores do within a millisecond. Where places are scarce they do at once, and when one of them has added to
+/// the chosen cluster's load since this decision looked at it, it is made again: so two requests at once on two cores
+/// never both take a place that only one of them can have.
 ///
-/// `Running` is there when a backend was selected, and only then.
+/// `now` is what the loads of `state` count time by ([`CoreLoads`](crate::CoreLoads)). They must have followed the
+/// snapshot that the target is of. `Running` is there when a backend was selected, and only then.
 pub fn decide_and_enter(
     target: &Target,
     algorithm: &Algorithm,
     request: &RoutingRequest<'_>,
     exclusions: &Exclusions,
     state: &mut DecisionState,
+    now: Duration,
 ) -> (Decision, Option<Running>) {
+    state.loads.advance(now);
     let mut decisions_left = DECISIONS_MAX;
     loop {
         decisions_left -= 1;
@@ -81,19 +92,19 @@ pub fn decide_and_enter(
             Ok(choice) => choice,
             Err(none) => return (none.into(), None),
         };
-        let load = &target.clusters[choice.cluster.0].load;
-        let seen = choice.load;
+        let loads = &state.loads;
+        let cluster = &target.clusters[choice.cluster.0];
         // The queue delay told is that without the request itself.
-        let choice = Choice { load: Some(seen.unwrap_or_else(|| load.read())), ..choice };
-        let running = match seen {
-            Some(seen) if decisions_left > 0 => load.enter_unless_raised(request.input_tokens, seen.attempts),
-            _ => Some(load.enter(request.input_tokens)),
+        let load = choice.load_in(target, request, &loads.unflushed());
+        let chosen_for = choice.load.filter(|_| decisions_left > 0);
+        let Some(place) = loads.take_place(cluster, request, chosen_for) else { continue };
+        let decision = choice.select(target, request, exclusions, load, true);
+        let Decision::Selected(selected) = &decision else {
+            loads.give_back(place, cluster);
+            return (decision, None);
         };
-        if let Some(running) = running {
-            let decision = choice.select(target, request, exclusions, true);
-            let running = Some(running).filter(|_| matches!(decision, Decision::Selected(_)));
-            return (decision, running);
-        }
+        let running = loads.hold(place, cluster, &selected.backend, now);
+        return (decision, Some(running));
     }
 }
 
@@ -124,22 +135,28 @@ fn choose(
     if eligible.count() == 0 {
         return Err(NoChoice::Unavailable(UnavailableReason::AllExcluded));
     }
+    let loads = state.loads.clone();
+    let unflushed = &*loads.unflushed();
     let choice = match algorithm {
-        Algorithm::PowerOfN(PowerOfNParameters { sample_count, comparator }) => {
+        Algorithm::PowerOfN(parameters) => {
             let rng = &mut state.rng;
-            power_of_n::choose(clusters, &eligible, *sample_count, *comparator, request, rng, trace)
+            power_of_n::choose(clusters, &eligible, parameters, request, unflushed, rng, trace)
                 .map(|picked| Choice::selected(picked, 1, false))
         }
         Algorithm::RoundRobin => {
             round_robin::choose(&target.round_robin, &eligible, trace).map(Choice::whatever_its_load)
         }
         Algorithm::Random => random::choose(&eligible, &mut state.rng).map(Choice::whatever_its_load),
-        Algorithm::Pulsar(parameters) => pulsar::choose(target, &eligible, parameters, request, state, trace),
+        Algorithm::Pulsar(parameters) => {
+            pulsar::choose(target, &eligible, parameters, request, unflushed, state, trace)
+        }
         Algorithm::WaitAndWiden(parameters) => {
-            return wait_and_widen::choose(target, &eligible, parameters, request, state, trace);
+            return wait_and_widen::choose(target, &eligible, parameters, request, unflushed, state, trace);
         }
         Algorithm::PulsarWaitAndWiden(parameters) => {
-            return pulsar_wait_and_widen::choose(target, &eligible, parameters, request, state, trace);
+            return pulsar_wait_and_widen::choose(
+                target, &eligible, parameters, request, unflushed, state, trace,
+            );
         }
     };
     choice.ok_or(NoChoice::Unavailable(UnavailableReason::NoEligibleCandidate))
@@ -158,12 +175,19 @@ impl Choice {
         Self { cluster, rank: 1, is_fallback: false, after_kv_skip: false, load: None }
     }
 
-    /// Takes a backend of the cluster.
+    /// The load that the cluster had when it was chosen, or has now.
+    fn load_in(&self, target: &Target, request: &RoutingRequest<'_>, unflushed: &Unflushed) -> LoadReading {
+        let cluster = &target.clusters[self.cluster.0];
+        self.load.unwrap_or_else(|| unflushed.read(&cluster.load, &cluster.stats, request.priority))
+    }
+
+    /// Takes a backend of the cluster, which has this load.
     fn select(
         &self,
         target: &Target,
         request: &RoutingRequest<'_>,
         exclusions: &Exclusions,
+        load: LoadReading,
         takes_turn: bool,
     ) -> Decision {
         let cluster = &target.clusters[self.cluster.0];
@@ -171,15 +195,14 @@ impl Choice {
         let Some(backend) = backend::choose(cluster, exclusions, takes_turn) else {
             return Decision::Unavailable(UnavailableReason::NoActiveBackend);
         };
-        let load = self.load.unwrap_or_else(|| cluster.load.read());
         Decision::Selected(Selected {
             cluster: self.cluster,
             backend: backend.clone(),
             rank: self.rank,
             is_fallback: self.is_fallback,
             after_kv_skip: self.after_kv_skip,
-            queue_delay: EffectiveStats::with_load(&cluster.stats, load)
-                .queue_delay(request.priority)
+            queue_delay: EffectiveStats::with_load(&cluster.stats, load, request.priority)
+                .queue_delay()
                 .to_duration(),
         })
     }

@@ -1,10 +1,16 @@
-//! What one core keeps from decision to decision: randomness, and room to work in.
+//! What one core keeps from decision to decision: its load, randomness, and room to work in.
 
-use crate::{affinity_ring::cache::RingCache, ranking::memo::RankingMemo, selection::SelectionScratch};
+use std::rc::Rc;
 
-/// One core's state. Decisions differ by it in nothing but their random choices.
+use crate::{
+    CoreLoads, affinity_ring::cache::RingCache, ranking::memo::RankingMemo, selection::SelectionScratch,
+};
+
+/// One core's state. But for the load that only this core knows of, decisions differ by it in nothing but their
+/// random choices.
 #[derive(Debug)]
 pub struct DecisionState {
+    pub(crate) loads: Rc<CoreLoads>,
     pub(crate) rng: fastrand::Rng,
     pub(crate) rankings: RankingMemo,
     pub(crate) rings: RingCache,
@@ -14,18 +20,31 @@ pub struct DecisionState {
 // === impl DecisionState ===
 
 impl DecisionState {
-    /// A state whose random choices follow from `seed`.
+    /// A state whose random choices follow from `seed`, of a core that shares clusters with no other.
     pub fn with_seed(seed: u64) -> Self {
         Self::with_rng(fastrand::Rng::with_seed(seed))
     }
 
-    /// A state of its own randomness.
+    /// A state of its own randomness, of a core that shares clusters with no other. Decisions that are not acted on
+    /// see by it what all cores know.
     pub fn new() -> Self {
         Self::with_rng(fastrand::Rng::new())
     }
 
+    /// The same for the core that these loads are of.
+    #[must_use]
+    pub fn with_loads(self, loads: CoreLoads) -> Self {
+        Self { loads: Rc::new(loads), ..self }
+    }
+
+    /// What the core has sent to clusters.
+    pub fn loads(&self) -> &CoreLoads {
+        &self.loads
+    }
+
     fn with_rng(rng: fastrand::Rng) -> Self {
         Self {
+            loads: Rc::default(),
             rng,
             rankings: RankingMemo::default(),
             rings: RingCache::default(),

@@ -6,10 +6,11 @@
 use std::ops::ControlFlow;
 
 use crate::{
-    Algorithm, Band, Candidacy, ClusterIndex, Decision, DecisionState, EffectiveStats, Exclusions,
-    ExplainedCluster, Explanation, Method, RendezvousWeight, RoutingRequest, Target, Verdict, admit,
+    Algorithm, Band, Candidacy, ClusterIndex, Decision, DecisionState, Exclusions, ExplainedCluster,
+    Explanation, Method, RendezvousWeight, RoutingRequest, Target, Verdict, admit,
     bands::Bands,
     best_ttft,
+    core_loads::Unflushed,
     decide::decide_traced,
     eligible::Eligible,
     moment::{BucketTtft, Moment},
@@ -63,13 +64,15 @@ pub fn explain(
     let decision = decide_traced(target, algorithm, request, exclusions, state, &mut record);
     let eligible = Eligible::new(&target.clusters, exclusions);
     let ranks = Ranks::of(target, algorithm, request);
-    let widens = Widens::of(target, algorithm, request, ranks.as_ref(), state);
+    let loads = state.loads.clone();
+    let unflushed = &*loads.unflushed();
+    let widens = Widens::of(target, algorithm, request, unflushed, ranks.as_ref(), state);
 
     let mut rows: Vec<_> = (0..target.clusters.len())
-        .map(|index| row(target, ClusterIndex(index), request, &eligible, ranks.as_ref()))
+        .map(|index| row(target, ClusterIndex(index), request, unflushed, &eligible, ranks.as_ref()))
         .collect();
     if let Some(widens) = &widens {
-        widens.fill(target, &mut rows, &record);
+        widens.fill(&mut rows, &record);
     }
     for (_, cluster, cost) in &record.sampled {
         rows[cluster.0].cost = Some(*cost);
@@ -80,8 +83,8 @@ pub fn explain(
     Explanation {
         decision,
         algorithm: algorithm.kind(),
-        admission: admit(target, method, request, exclusions),
-        best_ttft: best_ttft(target, algorithm, request, exclusions),
+        admission: admit(target, method, request, exclusions, &loads),
+        best_ttft: best_ttft(target, algorithm, request, exclusions, &loads),
         queue_delay_allowed: widens.as_ref().and_then(|widens| widens.selection.queue_delay_allowed),
         affinity_wait_ends: widens
             .as_ref()
@@ -97,11 +100,12 @@ fn row(
     target: &Target,
     index: ClusterIndex,
     request: &RoutingRequest<'_>,
+    unflushed: &Unflushed,
     eligible: &Eligible,
     ranks: Option<&Ranks>,
 ) -> ExplainedCluster {
     let cluster = &target.clusters[index.0];
-    let stats = EffectiveStats::new(&cluster.stats, &cluster.load);
+    let stats = unflushed.effective(cluster, request.priority);
     let rank =
         ranks.and_then(|ranks| ranks.order.iter().position(|ranked| *ranked == index)).map(|at| at + 1);
     let band = ranks.and_then(|ranks| ranks.bands).zip(rank).map(|(bands, rank)| {
@@ -118,9 +122,9 @@ fn row(
         queue_size: stats.queue_size,
         queued_input: stats.queued_input,
         rtt: cluster.stats.rtt.into(),
-        queue_delay: stats.queue_delay(request.priority),
+        queue_delay: stats.queue_delay(),
         prefill: stats.prefill(request.input_tokens, 1.0),
-        ttft: stats.ttft(request.input_tokens, request.priority),
+        ttft: stats.ttft(request.input_tokens),
         kv_free: cluster.stats.kv_free_tokens(),
         is_kv_feasible: ranks
             .filter(|ranks| ranks.considers_kv)
@@ -243,6 +247,7 @@ impl<'a> Widens<'a> {
         target: &'a Target,
         algorithm: &'a Algorithm,
         request: &'a RoutingRequest<'a>,
+        unflushed: &'a Unflushed,
         ranks: Option<&Ranks>,
         state: &mut DecisionState,
     ) -> Option<Self> {
@@ -264,7 +269,7 @@ impl<'a> Widens<'a> {
         let group: Vec<ClusterIndex> = group;
         let since = if group.is_empty() { Moment::ZERO } else { widening.affinity_wait.into() };
         Some(Self {
-            selection: Selection::new(&target.clusters, widening, request),
+            selection: Selection::new(&target.clusters, widening, request, unflushed),
             group,
             group_set: CandidateSet::group(widening),
             open_set: CandidateSet::open(max_queued, since),
@@ -273,7 +278,7 @@ impl<'a> Widens<'a> {
     }
 
     /// Tells of every cluster how it fares in the sets.
-    fn fill(&self, target: &Target, rows: &mut [ExplainedCluster], record: &Record) {
+    fn fill(&self, rows: &mut [ExplainedCluster], record: &Record) {
         for cluster in &self.group {
             rows[cluster.0].is_in_group = true;
         }
@@ -282,7 +287,7 @@ impl<'a> Widens<'a> {
                 Some(considered) => considered.candidates.clone(),
                 None => self.would_be_candidates(set, rows),
             };
-            for (cluster, candidacy) in self.candidacies(target, set, &candidates, record) {
+            for (cluster, candidacy) in self.candidacies(set, &candidates, record) {
                 match set.kind {
                     SetKind::Group => rows[cluster.0].in_group = Some(candidacy),
                     SetKind::Open => rows[cluster.0].in_open_set = Some(candidacy),
@@ -308,7 +313,6 @@ impl<'a> Widens<'a> {
 
     fn candidacies(
         &self,
-        target: &Target,
         set: &CandidateSet,
         candidates: &[Candidate],
         record: &Record,
@@ -325,7 +329,7 @@ impl<'a> Widens<'a> {
         });
         let candidacy = |candidate: &Candidate| {
             let cluster = candidate.cluster();
-            let stats = EffectiveStats::with_load(&target.clusters[cluster.0].stats, candidate.load);
+            let stats = self.selection.effective(candidate);
             let number = buckets.partition_point(|bucket| bucket.start <= candidate.bucket_ttft);
             let unlocks_at = buckets[number - 1].unlocks_at;
             let candidacy = Candidacy {

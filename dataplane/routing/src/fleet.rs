@@ -6,11 +6,11 @@ use proptest::{collection::vec, option, prelude::*};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::{
-    Algorithm, Backend, BackendUid, Cluster, ClusterStats, ClusterUid, Comparator, Decision, DecisionState,
-    Exclusions, Method, Millis, Nanos, Policy, PowerOfNParameters, PrimaryAdmission, PulsarParameters,
-    PulsarWaitAndWidenParameters, QueueSlo, RendezvousWeight, RendezvousWeights, RoutingRequest, Running,
-    SampleCount, Seed, Selected, Target, TargetName, Tokens, TokensPerSecond, UnavailableReason,
-    UnknownConcurrency, VirtualNodes, WaitAndWidenParameters, Widening,
+    Algorithm, Backend, BackendUid, Cluster, ClusterStats, ClusterUid, Comparator, Counted, Decision,
+    DecisionState, Exclusions, Method, Millis, Nanos, Policy, PowerOfNParameters, PrimaryAdmission,
+    PulsarParameters, PulsarWaitAndWidenParameters, QueueSlo, RendezvousWeight, RendezvousWeights,
+    RoutingRequest, SampleCount, Seed, Selected, Target, TargetName, Tokens, TokensPerSecond,
+    UnavailableReason, UnknownConcurrency, VirtualNodes, WaitAndWidenParameters, Widening,
 };
 
 pub(crate) const COMPARATORS: [Comparator; 6] = [
@@ -215,7 +215,7 @@ pub(crate) fn chi_squared_uniform(observed: &[u32]) -> f64 {
 }
 
 /// Builds the clusters of a plan, and the attempts in flight on them.
-pub(crate) fn build(plans: &[Plan]) -> (Vec<Cluster>, Vec<Running>) {
+pub(crate) fn build(plans: &[Plan]) -> (Vec<Cluster>, Vec<Counted>) {
     let mut all_running = Vec::new();
     let clusters = plans.iter().enumerate().map(|(number, plan)| {
         let cluster = cluster(number, plan.backends, plan.stats.clone());

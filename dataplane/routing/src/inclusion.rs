@@ -29,10 +29,10 @@ pub struct CoreInclusion {
 }
 
 /// The inclusions that a snapshot holds: one a (target, backend) that publishes them, also while it has included
-/// nothing yet.
+/// nothing yet. Copies share what they hold.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Inclusions {
-    ordered: Box<[(ClusterUid, BackendUid, Arc<Inclusion>)]>,
+    ordered: Arc<[(ClusterUid, BackendUid, Arc<Inclusion>)]>,
 }
 
 // === impl Inclusion ===
@@ -69,6 +69,21 @@ impl Inclusions {
         let key = (cluster, backend);
         let index = self.ordered.binary_search_by_key(&key, |(cluster, backend, _)| (*cluster, *backend));
         Some(&self.ordered[index.ok()?].2)
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.ordered.len()
+    }
+
+    /// Whether nobody says which attempts its stats include.
+    pub fn is_empty(&self) -> bool {
+        self.ordered.is_empty()
+    }
+
+    /// Whether they are copies of one another: then nothing in them differs. Others may be equal even so.
+    pub fn is_copy_of(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.ordered, &other.ordered) || (self.is_empty() && other.is_empty())
     }
 
     /// All of them, ordered by cluster and backend.

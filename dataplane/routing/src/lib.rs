@@ -15,6 +15,7 @@ mod backend;
 mod bands;
 mod buckets;
 mod comparator;
+mod core_loads;
 mod decide;
 mod decision;
 mod decision_state;
@@ -53,13 +54,14 @@ pub use algorithm::{
     PulsarWaitAndWidenParameters, QueueSlo, RendezvousWeight, SampleCount, Seed, UnknownConcurrency,
     VirtualNodes, WaitAndWidenParameters, Widening,
 };
+pub use core_loads::{CoreLoads, ReservationCounts, Running};
 pub use decide::{decide, decide_and_enter, has_place};
 pub use decision::{Decision, Selected, UnavailableReason, Wait, WaitReason};
 pub use decision_state::DecisionState;
 pub use explain::explain;
 pub use explanation::{Band, Candidacy, ExplainedCluster, Explanation, Verdict};
 pub use inclusion::{CoreInclusion, Inclusion, Inclusions};
-pub use load::{ClusterLoad, Running};
+pub use load::{ClusterLoad, Counted};
 pub use parameters::{FieldError, PolicyFields, Scalar};
 pub use policy::{Admission, Method, Policy, WaitOrder, Waiting};
 pub use ranking::{Ranking, RankingTable, Slot};

@@ -5,8 +5,9 @@
 //! Choices in Randomized Load Balancing", 2001).
 
 use crate::{
-    Cluster, Comparator, EffectiveStats, RoutingRequest, SampleCount,
+    Cluster, EffectiveStats, PowerOfNParameters, RoutingRequest,
     comparator::Best,
+    core_loads::Unflushed,
     eligible::Eligible,
     sample::DistinctSample,
     selection::{Picked, SetKind},
@@ -17,19 +18,21 @@ use crate::{
 pub(crate) fn choose(
     clusters: &[Cluster],
     eligible: &Eligible,
-    sample_count: SampleCount,
-    comparator: Comparator,
+    parameters: &PowerOfNParameters,
     request: &RoutingRequest<'_>,
+    unflushed: &Unflushed,
     rng: &mut fastrand::Rng,
     trace: &mut impl Trace,
 ) -> Option<Picked> {
+    let PowerOfNParameters { sample_count, comparator } = *parameters;
     let mut best = Best::new();
     let mut sample = DistinctSample::new(eligible.count(), sample_count);
     while let Some(rank) = sample.next(rng) {
         let index = eligible.nth(rank);
         let cluster = &clusters[index.0];
-        let load = cluster.load.read();
-        let cost = comparator.cost(&EffectiveStats::with_load(&cluster.stats, load), request, 1.0);
+        let load = unflushed.read(&cluster.load, &cluster.stats, request.priority);
+        let stats = EffectiveStats::with_load(&cluster.stats, load, request.priority);
+        let cost = comparator.cost(&stats, request, 1.0);
         trace.samples(SetKind::Open, index, cost);
         best.offer(Picked { cluster: index, load }, cost, rng);
     }

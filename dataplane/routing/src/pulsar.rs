@@ -2,8 +2,8 @@
 //! cluster that has its prefix cached, whatever the load.
 
 use crate::{
-    ClusterIndex, DecisionState, PulsarParameters, RoutingRequest, SampleCount, Target, decide::Choice,
-    eligible::Eligible, power_of_n, ranking::Ranking, trace::Trace,
+    ClusterIndex, DecisionState, PowerOfNParameters, PulsarParameters, RoutingRequest, SampleCount, Target,
+    core_loads::Unflushed, decide::Choice, eligible::Eligible, power_of_n, ranking::Ranking, trace::Trace,
 };
 
 /// `None` when no cluster that is left has a weight and, where they count, enough free KV tokens.
@@ -12,13 +12,15 @@ pub(crate) fn choose(
     eligible: &Eligible,
     parameters: &PulsarParameters,
     request: &RoutingRequest<'_>,
+    unflushed: &Unflushed,
     state: &mut DecisionState,
     trace: &mut impl Trace,
 ) -> Option<Choice> {
     let Some(affinity_key) = request.affinity_key else {
-        let (comparator, rng) = (parameters.comparator, &mut state.rng);
+        let rng = &mut state.rng;
+        let two = PowerOfNParameters { sample_count: SampleCount::TWO, comparator: parameters.comparator };
         let clusters = &target.clusters[..];
-        return power_of_n::choose(clusters, eligible, SampleCount::TWO, comparator, request, rng, trace)
+        return power_of_n::choose(clusters, eligible, &two, request, unflushed, rng, trace)
             .map(|picked| Choice::selected(picked, 1, false));
     };
     let is_feasible = |cluster: ClusterIndex| {

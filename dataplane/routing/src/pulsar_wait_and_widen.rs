@@ -9,6 +9,7 @@ use crate::{
     ClusterIndex, DecisionState, EffectiveStats, PrimaryAdmission, PulsarWaitAndWidenParameters,
     RoutingRequest, Target, UnavailableReason, Widening,
     bands::{Bands, OpenRanks},
+    core_loads::Unflushed,
     decide::{Choice, NoChoice},
     eligible::Eligible,
     moment::Moment,
@@ -40,10 +41,11 @@ pub(crate) fn choose(
     eligible: &Eligible,
     parameters: &PulsarWaitAndWidenParameters,
     request: &RoutingRequest<'_>,
+    unflushed: &Unflushed,
     state: &mut DecisionState,
     trace: &mut impl Trace,
 ) -> Result<Choice, NoChoice> {
-    let selection = Selection::new(&target.clusters, &parameters.widening, request);
+    let selection = Selection::new(&target.clusters, &parameters.widening, request, unflushed);
     let walk = Walk { target, eligible, parameters, request, selection };
     match request.affinity_key {
         None => walk.choose_unkeyed(state, trace),
@@ -130,8 +132,8 @@ impl Walk<'_> {
             PrimaryAdmission::Eligible => Some(choice),
             PrimaryAdmission::Capacity => {
                 let cluster = &self.target.clusters[primary.0];
-                let load = cluster.load.read();
-                EffectiveStats::with_load(&cluster.stats, load)
+                let load = self.selection.load_of(cluster);
+                EffectiveStats::with_load(&cluster.stats, load, self.request.priority)
                     .has_capacity(*max_queued, *unknown_concurrency)
                     .then_some(Choice { load: Some(load), ..choice })
             }

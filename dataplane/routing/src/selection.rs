@@ -8,6 +8,7 @@ use crate::{
     UnknownConcurrency, Wait, WaitReason, Widening,
     buckets::Buckets,
     comparator::Best,
+    core_loads::Unflushed,
     decide::NoChoice,
     load::LoadReading,
     moment::{BucketTtft, Moment},
@@ -42,6 +43,7 @@ pub(crate) struct Selection<'a> {
     clusters: &'a [Cluster],
     widening: &'a Widening,
     request: &'a RoutingRequest<'a>,
+    unflushed: &'a Unflushed,
     input_tokens: Tokens,
     priority: u32,
     ignores_queue_time: bool,
@@ -100,12 +102,14 @@ impl<'a> Selection<'a> {
         clusters: &'a [Cluster],
         widening: &'a Widening,
         request: &'a RoutingRequest<'a>,
+        unflushed: &'a Unflushed,
     ) -> Self {
         let queue_delay_allowed = widening.queue_slo.map(|slo| slo.allowed(request));
         Self {
             clusters,
             widening,
             request,
+            unflushed,
             input_tokens: request.input_tokens,
             priority: request.priority,
             ignores_queue_time: widening.ignore_queue_time,
@@ -160,6 +164,12 @@ impl<'a> Selection<'a> {
         best.winner().ok_or_else(|| NonePicked { next_unlock: buckets.next_unlock(through, times) })
     }
 
+    /// The load of a cluster now, as it counts for the request.
+    #[inline]
+    pub(crate) fn load_of(&self, cluster: &Cluster) -> LoadReading {
+        self.unflushed.read(&cluster.load, &cluster.stats, self.priority)
+    }
+
     /// Looks at every member once.
     pub(crate) fn measure<'c>(
         &self,
@@ -177,9 +187,9 @@ impl<'a> Selection<'a> {
         // Into room that is there already: a push asks for it every time.
         for (candidate, index) in room.iter_mut().zip(members) {
             let cluster = &this.clusters[index];
-            let load = cluster.load.read();
-            let stats = EffectiveStats::with_load(&cluster.stats, load);
-            let queue_delay = stats.queue_delay(this.priority);
+            let load = this.load_of(cluster);
+            let stats = EffectiveStats::with_load(&cluster.stats, load, this.priority);
+            let queue_delay = stats.queue_delay();
             let bucket_ttft = this.bucket_ttft(&set, &stats, queue_delay);
             range.fastest = range.fastest.min(bucket_ttft);
             range.slowest = range.slowest.max(bucket_ttft);
@@ -218,7 +228,7 @@ impl<'a> Selection<'a> {
     }
 
     pub(crate) fn allows_queue_delay(&self, stats: &EffectiveStats<'_>) -> bool {
-        self.allows(stats.queue_delay(self.priority))
+        self.allows(stats.queue_delay())
     }
 
     #[inline]
@@ -227,9 +237,13 @@ impl<'a> Selection<'a> {
     }
 
     fn cost(&self, set: &CandidateSet, candidate: &Candidate) -> f64 {
+        self.widening.comparator.cost(&self.effective(candidate), self.request, set.prefill_scale)
+    }
+
+    /// Its stats as they were when the decision looked at it.
+    pub(crate) fn effective(&self, candidate: &Candidate) -> EffectiveStats<'a> {
         let reported = &self.clusters[candidate.cluster as usize].stats;
-        let stats = EffectiveStats::with_load(reported, candidate.load);
-        self.widening.comparator.cost(&stats, self.request, set.prefill_scale)
+        EffectiveStats::with_load(reported, candidate.load, self.priority)
     }
 }
 

@@ -2,7 +2,10 @@
 
 use std::hint::select_unpredictable;
 
-use crate::{ClusterLoad, Nanos, Seconds, Tokens, TokensPerSecond, UnknownConcurrency, load::LoadReading};
+use crate::{
+    ClusterLoad, Nanos, Seconds, Tokens, TokensPerSecond, UnknownConcurrency,
+    load::{Amount, LoadReading},
+};
 
 /// How what this gateway sent to a cluster is added to what the cluster reports (ROUTING.md section 9).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -55,7 +58,7 @@ pub struct ClusterStats {
     pub accounting: Accounting,
 }
 
-/// Stats with this gateway's own load added: what a decision compares.
+/// Stats with this gateway's own load added, as they are for a request of one priority: what a decision compares.
 #[derive(Clone, Copy, Debug)]
 pub struct EffectiveStats<'a> {
     /// What was reported.
@@ -66,6 +69,17 @@ pub struct EffectiveStats<'a> {
     pub num_running_queries: u64,
     /// Input tokens queued.
     pub queued_input: Tokens,
+    priority: u32,
+    /// Reserved tokens that come on top of the published estimate for this priority.
+    reserved_ahead: Tokens,
+}
+
+/// Reported counts less what has ended since.
+#[derive(Clone, Copy)]
+struct Left {
+    queue_size: u64,
+    num_running_queries: u64,
+    queued_input: Tokens,
 }
 
 // === impl ClusterStats ===
@@ -82,6 +96,27 @@ impl ClusterStats {
         self.kv_free_tokens().is_some_and(|free| free >= input)
     }
 
+    /// Whether estimates of queue time by priority are published.
+    #[inline]
+    pub(crate) fn has_queue_time_estimates(&self) -> bool {
+        !self.queue_time_estimates.is_empty()
+    }
+
+    /// What is left of the counts when `ended` of the requests that they include have ended.
+    ///
+    /// One that ended freed a slot that a queued one took, with its share of the queued input; only when none was
+    /// queued does one less run.
+    fn less_ended(&self, ended: u64) -> Left {
+        let Self { queue_size, num_running_queries, queued_input: Tokens(queued_input), .. } = *self;
+        let advanced = ended.min(queue_size);
+        let share = u128::from(queued_input) * u128::from(advanced) / u128::from(queue_size.max(1));
+        Left {
+            queue_size: queue_size - advanced,
+            num_running_queries: num_running_queries.saturating_sub(ended - advanced),
+            queued_input: Tokens(queued_input - share as u64),
+        }
+    }
+
     /// The published estimate that applies to `priority`: the entry with the greatest priority that is not
     /// above it. Where all entries are less urgent, nothing is ahead of the request.
     fn queue_time_estimate(&self, priority: u32) -> Seconds {
@@ -96,19 +131,35 @@ impl ClusterStats {
 // === impl EffectiveStats ===
 
 impl<'a> EffectiveStats<'a> {
-    /// The larger of what the cluster reports and what this gateway has in flight on it.
-    pub fn new(reported: &'a ClusterStats, load: &ClusterLoad) -> Self {
-        Self::with_load(reported, load.read())
+    /// For a request of `priority`, by the load that all cores know of.
+    pub fn new(reported: &'a ClusterStats, load: &ClusterLoad, priority: u32) -> Self {
+        Self::with_load(reported, load.read(reported, priority), priority)
     }
 
-    /// The same, by what was read of the load before.
+    /// The same, by what was read of the load for this priority before.
     #[inline]
-    pub(crate) fn with_load(reported: &'a ClusterStats, load: LoadReading) -> Self {
-        Self {
-            reported,
-            queue_size: reported.queue_size.max(load.attempts.queued.into()),
-            num_running_queries: reported.num_running_queries.max(load.attempts.running.into()),
-            queued_input: reported.queued_input.max(load.queued_input),
+    pub(crate) fn with_load(reported: &'a ClusterStats, load: LoadReading, priority: u32) -> Self {
+        let LoadReading { sent: Amount { attempts, tokens }, ended, reserved_ahead } = load;
+        match reported.accounting {
+            Accounting::InFlight => Self {
+                reported,
+                queue_size: reported.queue_size.max(attempts.queued()),
+                num_running_queries: reported.num_running_queries.max(attempts.running()),
+                queued_input: reported.queued_input.max(tokens),
+                priority,
+                reserved_ahead,
+            },
+            Accounting::Reservations => {
+                let left = if ended == 0 { Left::all_of(reported) } else { reported.less_ended(ended) };
+                Self {
+                    reported,
+                    queue_size: left.queue_size.saturating_add(attempts.queued()),
+                    num_running_queries: left.num_running_queries.saturating_add(attempts.running()),
+                    queued_input: left.queued_input.saturating_add(tokens),
+                    priority,
+                    reserved_ahead,
+                }
+            }
         }
     }
 
@@ -122,24 +173,26 @@ impl<'a> EffectiveStats<'a> {
         }
     }
 
-    /// How long a request of `priority` waits before its prefill starts. A free slot means no wait, however
-    /// large the active prefill is.
+    /// How long the request waits before its prefill starts. A free slot means no wait, however large the active
+    /// prefill is.
     #[inline]
-    pub fn queue_delay(&self, priority: u32) -> Seconds {
+    pub fn queue_delay(&self) -> Seconds {
         // Both are at hand, as a slot is free as good as at random: a wrong guess costs more than a division.
         let is_free = self.num_running_queries < self.reported.max_engine_concurrency;
         // As integers, for which there is such a choice without a branch.
-        Seconds(f64::from_bits(select_unpredictable(is_free, 0, self.backlog(priority).0.to_bits())))
+        Seconds(f64::from_bits(select_unpredictable(is_free, 0, self.backlog().0.to_bits())))
     }
 
-    /// The queue delay as it is when no slot is free: the published estimate for `priority`, or the queued
-    /// input at the cluster's throughput where none is published.
+    /// The queue delay as it is when no slot is free: the published estimate for the request's priority and what
+    /// was reserved since at it or before it, or the queued input at the cluster's throughput where no estimate
+    /// is published.
     #[inline]
-    pub fn backlog(&self, priority: u32) -> Seconds {
-        if self.reported.queue_time_estimates.is_empty() {
-            self.queued_input.work_at(self.reported.last_mean_input_tps)
+    pub fn backlog(&self) -> Seconds {
+        let throughput = self.reported.last_mean_input_tps;
+        if self.reported.has_queue_time_estimates() {
+            self.reported.queue_time_estimate(self.priority) + self.reserved_ahead.work_at(throughput)
         } else {
-            self.reported.queue_time_estimate(priority)
+            self.queued_input.work_at(throughput)
         }
     }
 
@@ -152,18 +205,28 @@ impl<'a> EffectiveStats<'a> {
     }
 
     /// Time to first token of a request of `input` tokens: rtt + queue delay + its own prefill.
-    pub fn ttft(&self, input: Tokens, priority: u32) -> Seconds {
-        self.first_token_after(self.queue_delay(priority), self.prefill(input, 1.0))
+    pub fn ttft(&self, input: Tokens) -> Seconds {
+        self.first_token_after(self.queue_delay(), self.prefill(input, 1.0))
     }
 
     /// The same, counting the backlog even while a slot is free: a free slot does not make prefill parallel.
-    pub fn ttft_backlog(&self, input: Tokens, priority: u32) -> Seconds {
-        self.first_token_after(self.backlog(priority), self.prefill(input, 1.0))
+    pub fn ttft_backlog(&self, input: Tokens) -> Seconds {
+        self.first_token_after(self.backlog(), self.prefill(input, 1.0))
     }
 
     /// rtt + `wait` + `prefill`.
     pub(crate) fn first_token_after(&self, wait: Seconds, prefill: Seconds) -> Seconds {
         Seconds::from(self.reported.rtt) + wait + prefill
+    }
+}
+
+// === impl Left ===
+
+impl Left {
+    #[inline]
+    fn all_of(reported: &ClusterStats) -> Self {
+        let ClusterStats { queue_size, num_running_queries, queued_input, .. } = *reported;
+        Self { queue_size, num_running_queries, queued_input }
     }
 }
 

@@ -45,6 +45,12 @@ impl Tokens {
     pub fn saturating_add(self, other: Self) -> Self {
         Self(self.0.saturating_add(other.0))
     }
+
+    /// The sum with a count or with a change, which may be a two's complement.
+    #[must_use]
+    pub(crate) fn wrapping_add(self, other: Self) -> Self {
+        Self(self.0.wrapping_add(other.0))
+    }
 }
 
 // === impl TokensPerSecond ===

@@ -5,6 +5,7 @@
 
 use crate::{
     ClusterIndex, DecisionState, RoutingRequest, Target, WaitAndWidenParameters,
+    core_loads::Unflushed,
     decide::{Choice, NoChoice},
     eligible::Eligible,
     moment::Moment,
@@ -18,11 +19,12 @@ pub(crate) fn choose(
     eligible: &Eligible,
     parameters: &WaitAndWidenParameters,
     request: &RoutingRequest<'_>,
+    unflushed: &Unflushed,
     state: &mut DecisionState,
     trace: &mut impl Trace,
 ) -> Result<Choice, NoChoice> {
     let widening = &parameters.widening;
-    let selection = Selection::new(&target.clusters, widening, request);
+    let selection = Selection::new(&target.clusters, widening, request, unflushed);
     let DecisionState { rng, selection: scratch, rings, .. } = state;
     let mut group_unlock = None;
     let mut since = Moment::ZERO;

@@ -12,8 +12,8 @@ use std::{
 use stargate_routing::{
     Algorithm, Backend, BackendUid, Cluster, ClusterStats, ClusterUid, Comparator, Decision, DecisionState,
     Exclusions, Nanos, PowerOfNParameters, PrimaryAdmission, PulsarParameters, PulsarWaitAndWidenParameters,
-    RendezvousWeight, RendezvousWeights, RoutingRequest, SampleCount, Seed, Target, TargetName, Tokens,
-    TokensPerSecond, WaitAndWidenParameters, Widening, decide, decide_and_enter,
+    RendezvousWeight, RendezvousWeights, RoutingRequest, SampleCount, Seed, Snapshot, Target, TargetName,
+    Tokens, TokensPerSecond, WaitAndWidenParameters, Widening, decide, decide_and_enter,
 };
 
 /// Counts what its own thread does, so that other threads of the test process do not show.
@@ -207,6 +207,16 @@ fn requests(long_key: &[u8]) -> Vec<RoutingRequest<'_>> {
     [None, Some(&b"session"[..]), Some(long_key)].into_iter().flat_map(of_key).collect()
 }
 
+/// Takes a snapshot of the target over, and makes room for an attempt.
+fn enter_one(target: &Target, state: &mut DecisionState) {
+    let backends: Vec<_> = target.clusters.iter().flat_map(|cluster| cluster.backends.to_vec()).collect();
+    let mut snapshot = Snapshot::default();
+    snapshot.backends = Some(backends.into());
+    state.loads().follow(&snapshot);
+    let (request, exclusions) = (RoutingRequest::default(), Exclusions::default());
+    drop(decide_and_enter(target, &Algorithm::Random, &request, &exclusions, state, Duration::ZERO));
+}
+
 #[test]
 fn no_algorithm_allocates_or_frees_with_or_without_exclusions() {
     let long_key = vec![b'k'; 1_000];
@@ -214,6 +224,7 @@ fn no_algorithm_allocates_or_frees_with_or_without_exclusions() {
     let mut state = DecisionState::with_seed(0);
     // With 12 clusters, the largest set of exclusions leaves none.
     for cluster_count in [0, 12, 20, 200] {
+        enter_one(&target(cluster_count), &mut state);
         for algorithm in algorithms() {
             let target = target(cluster_count);
             let all_exclusions = if cluster_count == 0 {
@@ -225,6 +236,8 @@ fn no_algorithm_allocates_or_frees_with_or_without_exclusions() {
             for request in &requests {
                 drop(decide(&target, &algorithm, request, &all_exclusions[0], &mut state));
             }
+            // Nothing is kept of the target before, which has ended.
+            state.loads().flush();
             for (excluded, exclusions) in all_exclusions.iter().enumerate() {
                 for request in &requests {
                     let (calls, is_selected) = calls_during(|| {
@@ -232,7 +245,8 @@ fn no_algorithm_allocates_or_frees_with_or_without_exclusions() {
                         for _ in 0..20 {
                             let decision = decide(&target, &algorithm, request, exclusions, &mut state);
                             is_selected = matches!(decision, Decision::Selected(_));
-                            drop(decide_and_enter(&target, &algorithm, request, exclusions, &mut state));
+                            let now = Duration::ZERO;
+                            drop(decide_and_enter(&target, &algorithm, request, exclusions, &mut state, now));
                         }
                         is_selected
                     });

@@ -167,7 +167,7 @@ fn decide_again(
         return Some(Err(claim.expired(until, reason, model, now)));
     }
     // Before a place is taken that would serve it too late, and could serve another in time.
-    if let Some(refusal) = target.and_then(|target| claim.unreachable_slo(target, now)) {
+    if let Some(refusal) = target.and_then(|target| claim.unreachable_slo(core, target, now)) {
         return Some(Err(refusal));
     }
     match claim.decide(core, target, model, now) {

@@ -60,7 +60,9 @@ async fn run(plane: Arc<ControlPlane>, cpus: Vec<usize>) -> Result<()> {
     for level in &levels {
         tracing::info!(cpu = level.cpu, driver = level.driver, "core started");
     }
-    plane.attach(data_plane.observations(), data_plane.bells(), move || cores.read());
+    let gateway = data_plane.gateway_id();
+    tracing::info!(%gateway, "attempts are stamped");
+    plane.attach(gateway, data_plane.observations(), data_plane.bells(), move || cores.read());
     // Before any health check connects: a connection that is older than this is not measured.
     plane.attach_rtt(data_plane.rtt());
     plane.spawn();

@@ -26,7 +26,7 @@ fn target(stats: impl IntoIterator<Item = ClusterStats>) -> Target {
 }
 
 fn admit_by(target: &Target, method: &Method, request: &RoutingRequest<'_>) -> Result<(), AdmissionRefusal> {
-    admit(target, method, request, &Exclusions::default())
+    admit(target, method, request, &Exclusions::default(), &CoreLoads::default())
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn only_clusters_that_the_algorithm_can_select_count() {
     });
     let keyed = RoutingRequest { affinity_key: Some(b"k"), ..request(100) };
     let work = |algorithm: &Algorithm, request: &RoutingRequest<'_>| {
-        input_work(&target, algorithm, request, &Exclusions::default()).unwrap().0
+        input_work(&target, algorithm, request, &Exclusions::default(), &CoreLoads::default()).unwrap().0
     };
     assert_eq!(work(&kv, &keyed).to_bits(), 10.0_f64.to_bits());
     assert_eq!(
@@ -118,7 +118,7 @@ fn only_clusters_that_the_algorithm_can_select_count() {
     assert_eq!(work(&kv, &request(100)).to_bits(), all, "without a key nothing is ranked");
     assert_eq!(work(&AlgorithmKind::WaitAndWiden.with_defaults(), &keyed).to_bits(), all);
     let excluded = exclude(&target, [0], []);
-    let left = input_work(&target, &Algorithm::Random, &keyed, &excluded).unwrap().0;
+    let left = input_work(&target, &Algorithm::Random, &keyed, &excluded, &CoreLoads::default()).unwrap().0;
     assert_eq!(left.to_bits(), (100.0 / 1_010.0_f64).to_bits());
 }
 
@@ -158,8 +158,14 @@ fn the_best_ttft_is_the_least_of_any_cluster_that_is_left() {
     let mut target = target([away(1, 0.0), away(2, 1_000.0), away(3, 1_000.0)]);
     let best = |target: &Target, algorithm: &Algorithm, excluded: &[usize]| {
         let keyed = RoutingRequest { affinity_key: Some(b"k"), ..request(100) };
-        best_ttft(target, algorithm, &keyed, &exclude(target, excluded.iter().copied(), []))
-            .and_then(Seconds::to_duration)
+        best_ttft(
+            target,
+            algorithm,
+            &keyed,
+            &exclude(target, excluded.iter().copied(), []),
+            &CoreLoads::default(),
+        )
+        .and_then(Seconds::to_duration)
     };
     let ms = std::time::Duration::from_millis;
     for kind in AlgorithmKind::ALL {

@@ -16,7 +16,7 @@ fn winner(costs: &[f64], rng: &mut fastrand::Rng) -> Option<usize> {
 }
 
 fn costs(stats: &ClusterStats, input_tokens: u64) -> [f64; 6] {
-    let stats = EffectiveStats::new(stats, &ClusterLoad::default());
+    let stats = EffectiveStats::new(stats, &ClusterLoad::default(), 0);
     COMPARATORS.map(|comparator| comparator.cost(&stats, &request(input_tokens), 1.0))
 }
 

@@ -175,13 +175,16 @@ fn what_was_selected_is_counted_and_what_was_not_is_not() {
         let target = target(algorithm, idle(2));
         let mut state = DecisionState::with_seed(0);
         let decide_and_enter = |exclusions: &Exclusions, state: &mut DecisionState| {
-            crate::decide_and_enter(&target, &target.policy.method.algorithm, &request(7), exclusions, state)
+            let algorithm = &target.policy.method.algorithm;
+            crate::decide_and_enter(&target, algorithm, &request(7), exclusions, state, Duration::ZERO)
         };
         let (decision, running) = decide_and_enter(&Exclusions::default(), &mut state);
+        state.loads().flush();
         let cluster = &target.clusters[selected(decision).cluster.0];
         assert_eq!((cluster.load.running(), cluster.load.queued()), (1, 1));
         assert_eq!(cluster.load.queued_input(), Tokens(7));
         drop(running);
+        state.loads().flush();
         assert_eq!(cluster.load.running(), 0);
         let (decision, running) = decide_and_enter(&exclude(&target, [0, 1], []), &mut state);
         assert_eq!(unavailable(decision), UnavailableReason::AllExcluded);
@@ -195,21 +198,9 @@ fn the_queue_delay_told_is_without_the_request_itself() {
         let target = target(algorithm, clusters([throughput(1_000.0)]));
         let algorithm = &target.policy.method.algorithm;
         let mut state = DecisionState::with_seed(0);
+        let exclusions = Exclusions::default();
         let decided =
-            crate::decide_and_enter(&target, algorithm, &request(500), &Exclusions::default(), &mut state);
+            decide_and_enter(&target, algorithm, &request(500), &exclusions, &mut state, Duration::ZERO);
         assert_eq!(selected(decided.0).queue_delay, Some(Duration::ZERO));
     }
-}
-
-#[test]
-fn an_attempt_that_is_not_entered_leaves_no_trace() {
-    let target = target(Algorithm::Random, idle(1));
-    let load = &target.clusters[0].load;
-    let seen = load.read().attempts;
-    let first = load.enter_unless_raised(Tokens(5), seen).unwrap();
-    assert!(load.enter_unless_raised(Tokens(5), seen).is_none());
-    assert_eq!((load.running(), load.queued(), load.queued_input()), (1, 1, Tokens(5)));
-    let seen = load.read().attempts;
-    drop(first);
-    assert!(load.enter_unless_raised(Tokens(5), seen).is_some(), "who left is in nobody's way");
 }

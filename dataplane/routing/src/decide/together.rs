@@ -1,10 +1,12 @@
 //! Decisions of two cores at the same moment. Run on threads as a test of its own, and under loom, which tries
 //! every interleaving: `RUSTFLAGS="--cfg loom" cargo test -p stargate-routing --release --lib loom`.
 
+use std::time::Duration;
+
 use crate::{
-    Algorithm, ClusterStats, Comparator, Decision, DecisionState, Exclusions, PrimaryAdmission,
-    PulsarWaitAndWidenParameters, RoutingRequest, Running, SampleCount, Target, TokensPerSecond,
-    WaitAndWidenParameters, Widening, decide_and_enter,
+    Accounting, Algorithm, ClusterStats, Comparator, CoreLoads, Decision, DecisionState, Exclusions,
+    PrimaryAdmission, PulsarWaitAndWidenParameters, RoutingRequest, Running, SampleCount, Target,
+    TokensPerSecond, WaitAndWidenParameters, Widening, decide_and_enter,
     fleet::{clusters, power_of, request, target},
 };
 
@@ -20,8 +22,8 @@ fn algorithms_that_split() -> Vec<(Algorithm, u64)> {
         ..PulsarWaitAndWidenParameters::default()
     };
     vec![
-        (power_of(2, Comparator::NumRequestsQueued), 0),
-        (power_of(2, Comparator::Utilization), 0),
+        (power_of(2, Comparator::NumRequestsQueued), 8),
+        (power_of(2, Comparator::Utilization), 8),
         (power_of(2, Comparator::TtftBacklog), 8),
         (power_of(2, Comparator::InputWorkSeconds), 8),
         (Algorithm::WaitAndWiden(wait_and_widen), 1),
@@ -30,8 +32,18 @@ fn algorithms_that_split() -> Vec<(Algorithm, u64)> {
     ]
 }
 
-fn idle_pair(algorithm: Algorithm, slots: u64) -> Target {
+const ACCOUNTINGS: [Accounting; 2] = [Accounting::InFlight, Accounting::Reservations];
+
+/// Each of these algorithms, under either accounting.
+fn cases() -> impl Iterator<Item = (Algorithm, u64, Accounting)> {
+    algorithms_that_split()
+        .into_iter()
+        .flat_map(|(algorithm, slots)| ACCOUNTINGS.map(|accounting| (algorithm.clone(), slots, accounting)))
+}
+
+fn idle_pair(algorithm: Algorithm, slots: u64, accounting: Accounting) -> Target {
     let stats = ClusterStats {
+        accounting,
         last_mean_input_tps: TokensPerSecond(1_000.0),
         max_input_tps: Some(TokensPerSecond(1_000.0)),
         max_engine_concurrency: slots,
@@ -40,11 +52,16 @@ fn idle_pair(algorithm: Algorithm, slots: u64) -> Target {
     target(algorithm, clusters([stats.clone(), stats]))
 }
 
+/// One of two cores.
+fn state_of(core: u32) -> DecisionState {
+    DecisionState::with_seed(core.into()).with_loads(CoreLoads::new(core, 2, CoreLoads::TTL))
+}
+
 /// The cluster that one core enters.
 fn enter(target: &Target, state: &mut DecisionState) -> Option<(usize, Running)> {
     let keyed = RoutingRequest { affinity_key: Some(b"one key"), ..request(100) };
     let algorithm = &target.policy.method.algorithm;
-    match decide_and_enter(target, algorithm, &keyed, &Exclusions::default(), state) {
+    match decide_and_enter(target, algorithm, &keyed, &Exclusions::default(), state, Duration::ZERO) {
         (Decision::Selected(selected), Some(running)) => Some((selected.cluster.0, running)),
         (_, running) => {
             assert!(running.is_none());
@@ -84,17 +101,19 @@ mod on_threads {
 
     #[test]
     fn two_requests_at_once_on_two_cores_split_over_two_idle_clusters() {
-        for (algorithm, slots) in algorithms_that_split() {
-            let target = idle_pair(algorithm, slots);
+        for (algorithm, slots, accounting) in cases() {
+            let target = idle_pair(algorithm, slots, accounting);
             let (start, end) = (StartLine::default(), StartLine::default());
-            let run = |core: u64| {
-                let mut state = DecisionState::with_seed(core);
+            let run = |core: u32| {
+                let mut state = state_of(core);
                 let mut chosen = Vec::new();
                 for round in 1..=ROUNDS {
                     start.meet(round);
                     let entered = enter(&target, &mut state);
                     end.meet(round);
                     chosen.push(entered.map(|(cluster, _)| cluster));
+                    // Both know, when they meet again, that all places are free.
+                    state.loads().flush();
                 }
                 chosen
             };
@@ -114,30 +133,49 @@ mod on_threads {
 
 #[cfg(loom)]
 mod loom {
-    use std::sync::Arc;
+    use std::{mem, sync::Arc};
 
     use super::*;
+    use crate::{Cluster, Tokens};
 
-    /// What two cores at once entered.
-    fn enter_twice(target: Target) -> (Arc<Target>, [Option<(usize, Running)>; 2]) {
+    /// What two cores at once entered, and how the second keeps or leaves its place.
+    fn enter_twice(target: Target, end: fn(Running)) -> (Arc<Target>, [Option<usize>; 2]) {
         let target = Arc::new(target);
         let theirs = target.clone();
-        let other = ::loom::thread::spawn(move || enter(&theirs, &mut DecisionState::with_seed(1)));
-        let ours = enter(&target, &mut DecisionState::with_seed(2));
+        let enter_and_end = move |target: &Target, core| {
+            let (cluster, running) = enter(target, &mut state_of(core))?;
+            end(running);
+            Some(cluster)
+        };
+        let other = ::loom::thread::spawn(move || enter_and_end(&theirs, 1));
+        let ours = enter_and_end(&target, 2);
         (target, [ours, other.join().unwrap()])
+    }
+
+    /// Handles stay on their core: a place is kept beyond its end by never giving it back.
+    fn keep(running: Running) {
+        mem::forget(running);
     }
 
     #[test]
     fn two_requests_at_once_on_two_cores_split_over_two_idle_clusters() {
-        for (algorithm, slots) in algorithms_that_split() {
+        for (algorithm, slots, accounting) in cases() {
             ::loom::model(move || {
-                let (target, entered) = enter_twice(idle_pair(algorithm.clone(), slots));
-                let [Some((a, _)), Some((b, _))] = &entered else { panic!("a place was left") };
+                let (_, entered) = enter_twice(idle_pair(algorithm.clone(), slots, accounting), keep);
+                let [Some(a), Some(b)] = entered else { panic!("a place was left") };
                 assert_ne!(a, b);
-                drop(entered);
-                for cluster in &target.clusters {
-                    assert_eq!((cluster.load.running(), cluster.load.queued()), (0, 0));
-                    assert_eq!(cluster.load.queued_input().0, 0);
+            });
+        }
+    }
+
+    #[test]
+    fn nothing_is_left_of_two_requests_at_once_on_two_cores() {
+        for (algorithm, slots, accounting) in cases() {
+            ::loom::model(move || {
+                let (target, _) = enter_twice(idle_pair(algorithm.clone(), slots, accounting), drop);
+                for Cluster { load, .. } in &target.clusters {
+                    assert_eq!((load.running(), load.queued(), load.queued_input().0), (0, 0, 0));
+                    assert_eq!((load.reserved(), load.reserved_input().0), (0, 0));
                 }
             });
         }
@@ -145,31 +183,35 @@ mod loom {
 
     #[test]
     fn one_place_is_taken_once() {
-        ::loom::model(|| {
-            let widening = WaitAndWidenParameters::default();
-            let mut target = idle_pair(Algorithm::WaitAndWiden(widening), 1);
-            target.clusters.truncate(1);
-            let (_, entered) = enter_twice(target);
-            assert_eq!(entered.iter().flatten().count(), 1);
-        });
+        for accounting in ACCOUNTINGS {
+            ::loom::model(move || {
+                let (_, entered) = enter_twice(idle_one(accounting), keep);
+                assert_eq!(entered.iter().flatten().count(), 1);
+            });
+        }
     }
 
     #[test]
     fn a_place_that_is_given_back_meanwhile_is_taken_at_most_once() {
         ::loom::model(|| {
-            let widening = WaitAndWidenParameters::default();
-            let mut target = idle_pair(Algorithm::WaitAndWiden(widening), 1);
-            target.clusters.truncate(1);
-            let before = target.clusters[0].load.enter(crate::Tokens(1));
+            let target = idle_one(Accounting::InFlight);
+            let before = target.clusters[0].load.enter(Tokens(1));
             let target = Arc::new(target);
             let theirs = target.clone();
             let other = ::loom::thread::spawn(move || {
                 drop(before);
-                enter(&theirs, &mut DecisionState::with_seed(1))
+                enter(&theirs, &mut state_of(1)).map(|(_, running)| keep(running))
             });
-            let ours = enter(&target, &mut DecisionState::with_seed(2));
+            let ours = enter(&target, &mut state_of(2)).map(|(_, running)| keep(running));
             let theirs = other.join().unwrap();
             assert_eq!([ours, theirs].iter().flatten().count(), 1);
         });
+    }
+
+    fn idle_one(accounting: Accounting) -> Target {
+        let algorithm = Algorithm::WaitAndWiden(WaitAndWidenParameters::default());
+        let mut target = idle_pair(algorithm, 1, accounting);
+        target.clusters.truncate(1);
+        target
     }
 }

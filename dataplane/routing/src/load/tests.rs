@@ -28,7 +28,7 @@ proptest! {
     #[test]
     fn counters_follow_every_sequence_and_end_at_zero(steps in vec(any_step(), 0..60)) {
         let load = Arc::new(ClusterLoad::default());
-        let mut attempts: Vec<(Running, Option<u64>)> = Vec::new();
+        let mut attempts: Vec<(Counted, Option<u64>)> = Vec::new();
         for step in steps {
             match step {
                 Step::Enter(tokens) => {
@@ -90,16 +90,21 @@ fn counters_end_at_zero_when_attempts_move_between_threads() {
 #[test]
 fn entering_fails_when_more_run_or_queue_than_was_seen_and_only_then() {
     let load = Arc::new(ClusterLoad::default());
-    let idle = load.read().attempts;
+    let seen = || load.in_flight.read().attempts;
+    let mine = Amount::entering(Tokens(5));
+    let idle = seen();
     let mut other = load.enter(Tokens(3));
     other.first_byte();
-    assert!(load.enter_unless_raised(Tokens(5), idle).is_none(), "one more runs, and none is queued");
-    let answered = load.read().attempts;
+    assert!(!load.enter_unless_raised(mine, idle), "one more runs, and none is queued");
+    assert_eq!(counters(&load), (1, 0, Tokens(0)));
+    let answered = seen();
     drop(other);
-    let mine = load.enter_unless_raised(Tokens(5), answered);
-    assert!(mine.is_some(), "fewer run");
-    assert!(load.enter_unless_raised(Tokens(5), answered).is_none(), "as many run, and one more is queued");
+    assert!(load.enter_unless_raised(mine, answered), "fewer run");
+    assert!(!load.enter_unless_raised(mine, answered), "as many run, and one more is queued");
     assert_eq!(counters(&load), (1, 1, Tokens(5)));
-    drop(mine);
+    let queued = seen();
+    load.in_flight.add(mine.reversed());
+    assert!(load.enter_unless_raised(mine, queued), "who left is in nobody's way");
+    load.in_flight.add(mine.reversed());
     assert_eq!(counters(&load), (0, 0, Tokens(0)));
 }

@@ -5,7 +5,11 @@ use super::*;
 const INFINITE: Seconds = Seconds::INFINITE;
 
 fn effective(stats: &ClusterStats) -> EffectiveStats<'_> {
-    EffectiveStats::new(stats, &ClusterLoad::default())
+    effective_for(stats, 0)
+}
+
+fn effective_for(stats: &ClusterStats, priority: u32) -> EffectiveStats<'_> {
+    EffectiveStats::new(stats, &ClusterLoad::default(), priority)
 }
 
 fn busy() -> ClusterStats {
@@ -32,16 +36,16 @@ fn with_estimates(estimates: &[(u32, u64)]) -> ClusterStats {
 #[test]
 fn a_free_slot_means_no_wait_however_large_the_prefill() {
     let stats = busy();
-    assert_eq!(effective(&stats).queue_delay(0), Seconds::ZERO);
+    assert_eq!(effective(&stats).queue_delay(), Seconds::ZERO);
     let unknown_throughput = ClusterStats { last_mean_input_tps: TokensPerSecond(0.0), ..busy() };
-    assert_eq!(effective(&unknown_throughput).queue_delay(0), Seconds::ZERO);
+    assert_eq!(effective(&unknown_throughput).queue_delay(), Seconds::ZERO);
 }
 
 #[test]
 fn a_free_slot_also_hides_published_estimates() {
     let stats = ClusterStats { max_engine_concurrency: 4, ..with_estimates(&[(0, 9_000_000_000)]) };
-    assert_eq!(effective(&stats).queue_delay(0), Seconds::ZERO);
-    assert_eq!(effective(&stats).backlog(0), Seconds(9.0));
+    assert_eq!(effective(&stats).queue_delay(), Seconds::ZERO);
+    assert_eq!(effective(&stats).backlog(), Seconds(9.0));
 }
 
 #[test]
@@ -49,34 +53,33 @@ fn filling_the_last_slot_restores_the_queue() {
     let stats = busy();
     let load = Arc::new(ClusterLoad::default());
     let running: Vec<_> = (0..3).map(|_| load.enter(Tokens(1))).collect();
-    assert_eq!(EffectiveStats::new(&stats, &load).queue_delay(0), Seconds::ZERO);
+    assert_eq!(EffectiveStats::new(&stats, &load, 0).queue_delay(), Seconds::ZERO);
     let last = load.enter(Tokens(1));
-    assert_eq!(EffectiveStats::new(&stats, &load).queue_delay(0), Seconds(5.0));
+    assert_eq!(EffectiveStats::new(&stats, &load, 0).queue_delay(), Seconds(5.0));
     drop(last);
-    assert_eq!(EffectiveStats::new(&stats, &load).queue_delay(0), Seconds::ZERO);
+    assert_eq!(EffectiveStats::new(&stats, &load, 0).queue_delay(), Seconds::ZERO);
     drop(running);
 }
 
 #[test]
 fn an_unreported_concurrency_is_no_free_slot() {
     let stats = ClusterStats { max_engine_concurrency: 0, num_running_queries: 0, ..busy() };
-    assert_eq!(effective(&stats).queue_delay(0), Seconds(5.0));
+    assert_eq!(effective(&stats).queue_delay(), Seconds(5.0));
 }
 
 #[test]
 fn the_estimate_of_the_greatest_priority_not_above_applies() {
     let stats = with_estimates(&[(2, 1_000_000_000), (5, 3_000_000_000)]);
-    let stats = effective(&stats);
     for (priority, expected) in [(0, 0.0), (1, 0.0), (2, 1.0), (4, 1.0), (5, 3.0), (u32::MAX, 3.0)] {
-        assert_eq!(stats.queue_delay(priority), Seconds(expected), "priority {priority}");
+        assert_eq!(effective_for(&stats, priority).queue_delay(), Seconds(expected), "priority {priority}");
     }
 }
 
 #[test]
 fn without_estimates_every_priority_waits_for_all_queued_input() {
     let stats = ClusterStats { max_engine_concurrency: 3, ..busy() };
-    assert_eq!(effective(&stats).queue_delay(0), Seconds(5.0));
-    assert_eq!(effective(&stats).queue_delay(7), Seconds(5.0));
+    assert_eq!(effective(&stats).queue_delay(), Seconds(5.0));
+    assert_eq!(effective_for(&stats, 7).queue_delay(), Seconds(5.0));
 }
 
 #[test]
@@ -89,12 +92,12 @@ fn no_work_takes_no_time_and_work_without_a_valid_capacity_never_ends() {
             rtt: Nanos(0),
             ..ClusterStats::default()
         };
-        assert_eq!(effective(&stats).queue_delay(0), Seconds::ZERO, "capacity {invalid}");
-        assert_eq!(effective(&stats).ttft(Tokens(0), 0), Seconds::ZERO, "capacity {invalid}");
-        assert_eq!(effective(&stats).ttft(Tokens(1), 0), INFINITE, "capacity {invalid}");
+        assert_eq!(effective(&stats).queue_delay(), Seconds::ZERO, "capacity {invalid}");
+        assert_eq!(effective(&stats).ttft(Tokens(0)), Seconds::ZERO, "capacity {invalid}");
+        assert_eq!(effective(&stats).ttft(Tokens(1)), INFINITE, "capacity {invalid}");
         let queued = ClusterStats { queued_input: Tokens(1), ..stats };
-        assert_eq!(effective(&queued).queue_delay(0), INFINITE, "capacity {invalid}");
-        assert_eq!(effective(&queued).ttft(Tokens(0), 0), INFINITE, "capacity {invalid}");
+        assert_eq!(effective(&queued).queue_delay(), INFINITE, "capacity {invalid}");
+        assert_eq!(effective(&queued).ttft(Tokens(0)), INFINITE, "capacity {invalid}");
     }
     assert_eq!(INFINITE.to_duration(), None);
 }
@@ -102,14 +105,14 @@ fn no_work_takes_no_time_and_work_without_a_valid_capacity_never_ends() {
 #[test]
 fn ttft_is_rtt_and_queue_delay_and_prefill() {
     let stats = ClusterStats { max_engine_concurrency: 3, ..busy() };
-    assert_eq!(effective(&stats).ttft(Tokens(2_000), 0), Seconds(0.002 + 5.0 + 2.0));
+    assert_eq!(effective(&stats).ttft(Tokens(2_000)), Seconds(0.002 + 5.0 + 2.0));
 }
 
 #[test]
 fn a_free_slot_hides_the_queue_from_ttft_but_not_from_ttft_backlog() {
     let stats = busy();
-    assert_eq!(effective(&stats).ttft(Tokens(2_000), 0), Seconds(0.002 + 2.0));
-    assert_eq!(effective(&stats).ttft_backlog(Tokens(2_000), 0), Seconds(0.002 + 5.0 + 2.0));
+    assert_eq!(effective(&stats).ttft(Tokens(2_000)), Seconds(0.002 + 2.0));
+    assert_eq!(effective(&stats).ttft_backlog(Tokens(2_000)), Seconds(0.002 + 5.0 + 2.0));
 }
 
 #[test]
@@ -122,13 +125,13 @@ fn the_larger_of_reported_and_in_flight_counts() {
     };
     let load = Arc::new(ClusterLoad::default());
     let _running = [load.enter(Tokens(30)), load.enter(Tokens(30))];
-    let stats = EffectiveStats::new(&reported, &load);
+    let stats = EffectiveStats::new(&reported, &load, 0);
     assert_eq!((stats.queue_size, stats.num_running_queries, stats.queued_input), (2, 2, Tokens(100)));
     let mut answered = load.enter(Tokens(60));
-    let stats = EffectiveStats::new(&reported, &load);
+    let stats = EffectiveStats::new(&reported, &load, 0);
     assert_eq!((stats.queue_size, stats.num_running_queries, stats.queued_input), (3, 3, Tokens(120)));
     answered.first_byte();
-    let stats = EffectiveStats::new(&reported, &load);
+    let stats = EffectiveStats::new(&reported, &load, 0);
     assert_eq!((stats.queue_size, stats.num_running_queries, stats.queued_input), (2, 3, Tokens(100)));
 }
 
@@ -181,7 +184,7 @@ fn capacity_is_slots_and_places_in_the_queue_beyond_what_runs() {
             max_engine_concurrency: slots,
             ..ClusterStats::default()
         };
-        let stats = EffectiveStats::new(&reported, &load);
+        let stats = EffectiveStats::new(&reported, &load, 0);
         for unknown in [UnknownConcurrency::Free, UnknownConcurrency::Full] {
             assert_eq!(
                 stats.has_capacity(max_queued, unknown),
@@ -195,7 +198,7 @@ fn capacity_is_slots_and_places_in_the_queue_beyond_what_runs() {
 #[test]
 fn an_unreported_concurrency_is_free_or_full_whatever_runs() {
     let reported = ClusterStats { num_running_queries: 1_000, ..ClusterStats::default() };
-    let stats = EffectiveStats::new(&reported, &ClusterLoad::default());
+    let stats = EffectiveStats::new(&reported, &ClusterLoad::default(), 0);
     assert!(stats.has_capacity(0, UnknownConcurrency::Free));
     assert!(!stats.has_capacity(u64::MAX, UnknownConcurrency::Full));
 }
@@ -213,7 +216,7 @@ fn a_scaled_prefill_of_work_without_a_valid_capacity_has_no_bound() {
         (0.0, 0, 1.0, Some(0)),
     ] {
         let reported = ClusterStats { last_mean_input_tps: TokensPerSecond(tps), ..ClusterStats::default() };
-        let prefill = EffectiveStats::new(&reported, &load).prefill(Tokens(tokens), scale);
+        let prefill = EffectiveStats::new(&reported, &load, 0).prefill(Tokens(tokens), scale);
         let expected = expected.map(std::time::Duration::from_millis);
         assert_eq!(prefill.to_duration(), expected, "{tokens} at {tps}, scaled by {scale}");
     }

@@ -1,0 +1,256 @@
+//! One core's part in the load of clusters: what it has sent and has not told the other cores yet, and the
+//! reservations that it has pending (ROUTING.md section 9).
+//!
+//! A reservation stands for work just sent that the stats of its cluster cannot contain yet. It ends when the stats
+//! must contain it: after one round trip to its backend or, where the backend says which attempts its report
+//! includes, with the first report that does.
+//!
+//! Cores that wrote to the same counters at every request would wait for each other's caches. So a core keeps its
+//! changes to itself, fewer than [`CHANGES_HELD_MAX`] of them and for at most [`HELD_MAX`], and sees them in its
+//! own decisions at once. What is traded: another core may decide by a load that misses them. Where places are
+//! scarce that would let two cores take the last one, so there it is avoided. When no more slots are free than the
+//! other cores may hold back, an entry goes to the shared counters at once, by an exchange that fails when another
+//! core came first, and the decision is made again. What such an entry can still miss is what another core sent
+//! within the last [`HELD_MAX`], when the cluster had more room than that.
+//!
+//! It has no clock: `now` is the time since a start that the caller chose, and never goes back.
+
+mod attempt;
+mod book;
+mod chain;
+mod counts;
+mod handovers;
+mod running;
+mod uid_hash;
+mod unflushed;
+mod wheel;
+
+use std::{
+    cell::{Cell, Ref, RefCell},
+    fmt,
+    ops::RangeInclusive,
+    rc::Rc,
+    time::Duration,
+};
+
+use self::{attempt::Attempt, book::Book};
+pub(crate) use self::{attempt::Place, unflushed::Unflushed};
+pub use self::{counts::ReservationCounts, running::Running};
+use crate::{
+    Accounting, Backend, Cluster, EffectiveStats, RoutingRequest, Snapshot,
+    load::{Amount, Change, LoadReading},
+};
+
+/// A core that has this many changes to tell tells them.
+const CHANGES_HELD_MAX: usize = 16;
+/// The longest that a core keeps a change to itself.
+const HELD_MAX: Duration = Duration::from_millis(1);
+
+/// What one core has sent to clusters. Its handles keep it alive.
+pub struct CoreLoads {
+    /// CPU number of the core.
+    core: u32,
+    /// What the other cores together may hold back.
+    held_by_others_max: u64,
+    ttl: RangeInclusive<Duration>,
+    /// Before this there is nothing to tell, and no reservation to end.
+    quiet_until: Cell<Duration>,
+    unflushed: RefCell<Unflushed>,
+    book: RefCell<Book>,
+}
+
+// === impl CoreLoads ===
+
+impl CoreLoads {
+    /// The bounds of a reservation's life that nobody configured: below the least, stats cannot have come back over
+    /// any network; above the most, they come too late to matter.
+    pub const TTL: RangeInclusive<Duration> = Duration::from_millis(10)..=Duration::from_millis(2_000);
+
+    /// Of the core on CPU `core`, one of `cores` that share clusters. A reservation that is not handed over lives for
+    /// one round trip to its backend, within the bounds `ttl`; where none was measured, for the least of them.
+    pub fn new(core: u32, cores: usize, ttl: RangeInclusive<Duration>) -> Self {
+        Self {
+            core,
+            held_by_others_max: (CHANGES_HELD_MAX * cores.saturating_sub(1)) as u64,
+            ttl,
+            quiet_until: Cell::new(Duration::MAX),
+            unflushed: RefCell::default(),
+            book: RefCell::default(),
+        }
+    }
+
+    /// Tells the other cores what was kept from them for long enough, and ends the reservations whose time is over:
+    /// none before it, each at most a millisecond after it. Decisions that enter begin with this.
+    pub fn advance(&self, now: Duration) {
+        let unflushed = &mut *self.unflushed.borrow_mut();
+        unflushed.advance(now);
+        if now < self.quiet_until.get() {
+            return;
+        }
+        let book = &mut *self.book.borrow_mut();
+        book.expire(now, unflushed);
+        if unflushed.due().is_some_and(|due| due <= now) {
+            unflushed.flush();
+        }
+        self.quiet_until.set(Duration::MAX);
+        self.is_due_at(unflushed.due());
+        self.is_due_at(book.next_expiry());
+    }
+
+    /// When [`Self::advance`] is to be called next; it may have passed already. There may turn out to be nothing to do
+    /// by then.
+    pub fn next_due(&self) -> Option<Duration> {
+        Some(self.quiet_until.get()).filter(|due| *due < Duration::MAX)
+    }
+
+    /// Takes a snapshot's word on which registrations have ended and which attempts its stats include. To be called
+    /// with every other snapshot before anything is decided by it: no decision is to see stats together with
+    /// reservations that they already include.
+    pub fn follow(&self, snapshot: &Snapshot) {
+        let unflushed = &mut *self.unflushed.borrow_mut();
+        let book = &mut *self.book.borrow_mut();
+        book.follow_registrations(snapshot, unflushed);
+        book.follow_inclusions(&snapshot.inclusions, self.core, unflushed);
+        self.is_due_at(unflushed.due());
+        self.is_due_at(book.next_expiry());
+    }
+
+    /// Tells the other cores everything at once.
+    pub fn flush(&self) {
+        self.unflushed.borrow_mut().flush();
+    }
+
+    /// What has become of this core's reservations.
+    pub fn counts(&self) -> ReservationCounts {
+        self.book.borrow().counts()
+    }
+
+    /// How many reservations have ended while their attempts went on: expired, handed over or dropped. Once it has
+    /// grown, who waits may find a place.
+    pub fn lapsed(&self) -> u64 {
+        self.book.borrow().counts().lapsed()
+    }
+
+    /// What is kept from the other cores: decisions of this one see it on top of the shared load.
+    pub(crate) fn unflushed(&self) -> Ref<'_, Unflushed> {
+        self.unflushed.borrow()
+    }
+
+    /// Takes a place in a cluster that was chosen for its load, or whatever its load was: `None`. Fails where places
+    /// are scarce and another core came first: then the choice is to be made again.
+    pub(crate) fn take_place(
+        &self,
+        cluster: &Cluster,
+        request: &RoutingRequest<'_>,
+        chosen_for: Option<LoadReading>,
+    ) -> Option<Place> {
+        let Cluster { stats, load, .. } = cluster;
+        let place = Place::new(stats, request);
+        let unflushed = &mut *self.unflushed.borrow_mut();
+        let is_scarce =
+            |load: &LoadReading| self.is_scarce(&EffectiveStats::with_load(stats, *load, request.priority));
+        if let Some(chosen_for) = chosen_for.filter(is_scarce) {
+            let (entering, seen) = (Amount::entering(place.input), chosen_for.sent.attempts);
+            // The load that was seen contains what is kept here.
+            unflushed.flush_of(load);
+            let is_first = match stats.accounting {
+                Accounting::InFlight => load.enter_unless_raised(entering, seen),
+                Accounting::Reservations => load.reserve_unless_raised(entering, place.lane, seen),
+            };
+            if !is_first {
+                return None;
+            }
+            if place.is_reserved {
+                // Nobody decides by what is in flight here.
+                unflushed.change(load, &Change { in_flight: entering, ..Change::default() });
+            }
+        } else {
+            unflushed.change(load, &place.change());
+        }
+        self.is_due_at(unflushed.due());
+        Some(place)
+    }
+
+    /// Gives back a place in a cluster that has no backend for it.
+    pub(crate) fn give_back(&self, place: Place, cluster: &Cluster) {
+        self.unflushed.borrow_mut().change(&cluster.load, &place.change().reversed());
+    }
+
+    /// Holds the place for an attempt at this backend of the cluster, which begins now.
+    pub(crate) fn hold(
+        self: &Rc<Self>,
+        place: Place,
+        cluster: &Cluster,
+        backend: &Backend,
+        now: Duration,
+    ) -> Running {
+        let book = &mut *self.book.borrow_mut();
+        let attempt = Attempt::new(&place, cluster.load.clone(), backend.uid);
+        let ttl = self.ttl_to(backend);
+        let key = book.hold(attempt, cluster.uid, backend, place.is_reserved.then_some((now, ttl)));
+        if place.is_reserved {
+            self.is_due_at(book.next_expiry());
+        }
+        Running::new(self.clone(), key)
+    }
+
+    /// The engine of an attempt has begun to answer.
+    fn first_byte(&self, key: u32) {
+        let unflushed = &mut *self.unflushed.borrow_mut();
+        self.book.borrow_mut().first_byte(key, unflushed);
+        self.is_due_at(unflushed.due());
+    }
+
+    /// An attempt is over.
+    fn leave(&self, key: u32) {
+        let unflushed = &mut *self.unflushed.borrow_mut();
+        self.book.borrow_mut().leave(key, unflushed);
+        self.is_due_at(unflushed.due());
+    }
+
+    fn sequence(&self, key: u32) -> Option<u64> {
+        self.book.borrow().sequence(key)
+    }
+
+    fn ttl_to(&self, backend: &Backend) -> Duration {
+        let rtt = backend.rtt.get().map_or(Duration::ZERO, |(rtt, _)| rtt.into());
+        rtt.max(*self.ttl.start()).min(*self.ttl.end())
+    }
+
+    /// Whether other cores may have filled the cluster up without this one knowing it. Slots that are not reported are
+    /// never scarce, as nobody can tell what the last one is.
+    fn is_scarce(&self, stats: &EffectiveStats<'_>) -> bool {
+        let slots = stats.reported.max_engine_concurrency;
+        let is_shared = self.held_by_others_max > 0;
+        is_shared && slots > 0 && slots.saturating_sub(stats.num_running_queries) <= self.held_by_others_max
+    }
+
+    fn is_due_at(&self, due: Option<Duration>) {
+        if let Some(due) = due {
+            self.quiet_until.set(self.quiet_until.get().min(due));
+        }
+    }
+}
+
+impl Default for CoreLoads {
+    /// Of one core, which shares clusters with no other.
+    fn default() -> Self {
+        Self::new(0, 1, Self::TTL)
+    }
+}
+
+impl Drop for CoreLoads {
+    /// All handles are gone. What is left are attempts that had been included when they ended, and what was kept here.
+    fn drop(&mut self) {
+        let unflushed = self.unflushed.get_mut();
+        self.book.get_mut().forget_ended(unflushed);
+        unflushed.flush();
+    }
+}
+
+impl fmt::Debug for CoreLoads {
+    /// Not what it holds: every handle would print all of it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CoreLoads").field("core", &self.core).finish_non_exhaustive()
+    }
+}
