@@ -10,7 +10,10 @@ use prometheus::{
     Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, TextEncoder,
     core::{AtomicU64, Collector, GenericGauge, GenericGaugeVec},
 };
-use stargate_dataplane::CoreLevels;
+use stargate_dataplane::{
+    CoreLevels,
+    rtt::{KernelFault, RttStatus},
+};
 use stargate_routing::Snapshot;
 
 use crate::{health::Condition, registry::Registry};
@@ -68,6 +71,8 @@ pub(crate) struct Metrics {
     active_servers: LevelVec,
     backends: LevelVec,
     rtt: GaugeVec,
+    rtt_endpoints: Level,
+    rtt_faults: [Total; KernelFault::ALL.len()],
     ranking_share_deviation: GaugeVec,
     ranking_table_bytes: Level,
     snapshot_version: Level,
@@ -92,6 +97,8 @@ pub(crate) struct Gauges<'a> {
     pub(crate) snapshot: &'a Snapshot,
     /// Levels of every core; empty while there is no data plane.
     pub(crate) levels: &'a [CoreLevels],
+    /// How round-trip times are measured.
+    pub(crate) rtt: Option<RttStatus>,
     /// Version of the routing configuration.
     pub(crate) routing_version: u64,
     /// Lines that the log has dropped.
@@ -130,6 +137,11 @@ impl Metrics {
             "routing_expressions_total",
             "Values of x-routing-method; cached: kept from before, read: read anew, refused: answered with 400",
             &["result"],
+        );
+        let rtt_faults = counters(
+            "rtt_faults_total",
+            "Faults of the kernel program that measures round-trip times; other sources count for what it misses",
+            &["fault"],
         );
         Self {
             requests: counters(
@@ -227,6 +239,15 @@ impl Metrics {
                 "Round-trip time to a backend, by the source that counts; probe: TCP connect time of health checks",
                 &["inference_server_id", "source"],
             ),
+            rtt_endpoints: register(
+                &registry,
+                Level::with_opts(opts(
+                    "rtt_endpoints",
+                    "Addresses that the kernel program measures; 0 where it is not attached",
+                )),
+            ),
+            rtt_faults: KernelFault::ALL
+                .map(|fault| Total { counter: rtt_faults.with_label_values(&[fault.as_str()]), seen: 0 }),
             snapshot_version: register(
                 &registry,
                 Level::with_opts(opts("snapshot_version", "Version of the current snapshot")),
@@ -283,6 +304,7 @@ impl Metrics {
         self.set_registry(gauges.registry);
         self.set_snapshot(gauges.snapshot);
         self.set_levels(gauges.levels);
+        self.set_rtt(gauges.rtt.as_ref());
         self.routing_version.set(gauges.routing_version);
         self.log_lines_dropped.follow(gauges.log_lines_dropped);
         let mut text = String::new();
@@ -313,6 +335,14 @@ impl Metrics {
         }
         for (condition, count) in by_condition {
             self.backends.with_label_values(&[condition]).set(count);
+        }
+    }
+
+    fn set_rtt(&mut self, status: Option<&RttStatus>) {
+        let Some(kernel) = status.and_then(|status| status.kernel.as_ref()) else { return };
+        self.rtt_endpoints.set(kernel.entries as u64);
+        for (total, (_, count)) in self.rtt_faults.iter_mut().zip(kernel.faults) {
+            total.follow(count);
         }
     }
 

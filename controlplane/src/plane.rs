@@ -172,6 +172,16 @@ impl ControlPlane {
         }
     }
 
+    /// How round-trip times are measured; `None` while nobody does but health checks.
+    pub fn rtt(&self) -> Option<&Rtt> {
+        self.rtt.get()
+    }
+
+    /// Levels of every core; empty while there is no data plane.
+    pub fn levels(&self) -> Vec<CoreLevels> {
+        self.data_plane.get().map(|cores| (cores.levels)()).unwrap_or_default()
+    }
+
     /// Takes how many lines the log has dropped, for the metrics; the first one given is kept.
     pub fn attach_log(&self, lines_dropped: impl Fn() -> u64 + Send + Sync + 'static) {
         let _ = self.log_lines_dropped.set(Box::new(lines_dropped));
@@ -345,12 +355,13 @@ impl ControlPlane {
     /// Metrics in Prometheus' text format, with everything that has been observed until now.
     pub fn scrape(&self) -> String {
         self.observe();
-        let levels = self.data_plane.get().map(|cores| (cores.levels)()).unwrap_or_default();
+        let levels = self.levels();
         let registry = self.registry();
         let gauges = Gauges {
             registry: &registry,
             snapshot: &self.snapshot.load(),
             levels: &levels,
+            rtt: self.rtt.get().map(Rtt::status),
             routing_version: lock(&self.routing).current().number,
             log_lines_dropped: self.log_lines_dropped.get().map_or(0, |count| count()),
         };

@@ -66,6 +66,7 @@ struct Inner {
 struct Attached {
     monitor: Arc<Monitor<KernelRtt>>,
     cgroup: PathBuf,
+    program_id: u32,
 }
 
 /// How round-trip times are measured.
@@ -88,6 +89,8 @@ pub struct RttStatus {
 pub struct KernelStatus {
     /// The cgroup that it is attached to.
     pub attached_to: PathBuf,
+    /// The kernel's number for it, as `bpftool prog show id` takes it.
+    pub program_id: u32,
     /// Addresses that it measures.
     pub entries: usize,
     /// Addresses that there is room for.
@@ -209,6 +212,7 @@ impl RttService {
         );
         let kernel = chosen.kernel.map(|kernel| Attached {
             cgroup: kernel.attached_to().to_owned(),
+            program_id: kernel.program_id(),
             monitor: Arc::new(Monitor::new(kernel, tcp_info.clone())),
         });
         let thread = match &kernel {
@@ -271,16 +275,18 @@ impl Rtt {
             source: inner.source,
             why: inner.why.clone(),
             reads_tcp_info: inner.tcp_info.is_on(),
-            kernel: inner.kernel.as_ref().map(|Attached { monitor, cgroup }| KernelStatus {
-                attached_to: cgroup.clone(),
-                entries: monitor.followed().unwrap_or_default(),
+            kernel: inner.kernel.as_ref().map(|attached| KernelStatus {
+                attached_to: attached.cgroup.clone(),
+                program_id: attached.program_id,
+                entries: attached.monitor.followed().unwrap_or_default(),
                 capacity: kernel::ENDPOINTS_MAX as usize,
-                faults: KernelFault::ALL.map(|fault| (fault, monitor.faults(fault))),
+                faults: KernelFault::ALL.map(|fault| (fault, attached.monitor.faults(fault))),
             }),
         }
     }
 
-    /// What `source` has measured to `backend`; `None` where it has nothing, or nothing but what health checks know.
+    /// What `source` has measured to `backend`; `None` where it has nothing. Of health checks only their count and
+    /// their times are known here.
     pub fn measurements(&self, backend: &Backend, source: RttSource) -> Option<RttMeasurements> {
         let now = monotonic_time();
         match source {
@@ -309,7 +315,16 @@ impl Rtt {
                     min: None,
                 })
             }
-            RttSource::Probe => None,
+            RttSource::Probe => {
+                let last = backend.rtt.recent().last_handshake()?;
+                let handshakes = backend.rtt.recent().handshakes();
+                Some(RttMeasurements {
+                    samples: handshakes,
+                    connects: handshakes,
+                    last_age: Some(now.saturating_sub(last.at)),
+                    ..RttMeasurements::default()
+                })
+            }
         }
     }
 }

@@ -221,6 +221,7 @@ fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "a test may block")]
 mod tests {
     use std::{
         io::{Read, Write},

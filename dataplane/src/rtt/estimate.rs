@@ -53,7 +53,7 @@ mod tests {
     const NOW: Duration = Duration::from_secs(100);
 
     fn sample(us: u64, ago_ms: u64) -> RttSample {
-        RttSample { rtt: Nanos(us * 1000), at: NOW - Duration::from_millis(ago_ms) }
+        RttSample { rtt: Nanos(us * 1000), at: NOW.saturating_sub(Duration::from_millis(ago_ms)) }
     }
 
     /// Samples in µs, newest first, 10 ms apart.

@@ -201,7 +201,7 @@ impl<K: Kernel> Monitor<K> {
                 tell(Severity::Warn, "round-trip times: a reading of the kernel program's map panicked");
             }
             self.tell(tell);
-            pause = INTERVAL.max((thread_cpu_time() - start) * PAUSE_FACTOR);
+            pause = INTERVAL.max(thread_cpu_time().saturating_sub(start) * PAUSE_FACTOR);
         }
         self.tell(tell);
         // Whatever holds a handle on this does not keep the program attached.

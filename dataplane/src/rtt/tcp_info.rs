@@ -107,6 +107,7 @@ fn micros(us: u32) -> Nanos {
 }
 
 #[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "a test may block")]
 mod tests {
     use std::{
         net::{TcpListener, TcpStream},
