@@ -1,4 +1,4 @@
-//! What this process may do, so that a refusal can say what is missing.
+//! What this thread may do, so that a refusal can say what is missing.
 
 use std::fs;
 
@@ -10,7 +10,7 @@ const CAP_SYS_ADMIN: u32 = 21;
 
 /// Those that are needed and not there; `None` when the kernel does not say.
 pub(super) fn missing() -> Option<Vec<&'static str>> {
-    missing_in(&fs::read_to_string("/proc/self/status").ok()?)
+    missing_in(&fs::read_to_string("/proc/thread-self/status").ok()?)
 }
 
 /// By the contents of `/proc/<pid>/status`.

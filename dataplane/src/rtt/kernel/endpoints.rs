@@ -1,7 +1,7 @@
 //! The map of addresses and what was measured to them. Only this side makes and removes entries; the program changes those
 //! that are there.
 
-use std::{collections::HashSet, net::SocketAddr};
+use std::{collections::HashSet, net::SocketAddr, thread, time::Duration};
 
 use aya::{
     maps::{self, Map, MapData, PerCpuHashMap, PerCpuValues},
@@ -19,6 +19,11 @@ type Value = [u8; size_of::<RttSamples>()];
 
 /// Take an entry that is not there, never replace one.
 const BPF_NOEXIST: u64 = 1;
+
+/// How long to wait for the kernel, which fetches memory for new entries in the background, a few hundred at a time.
+const MEMORY_WAIT: Duration = Duration::from_millis(1);
+/// How often in one call, before what is left counts as without room. 4096 addresses at once take some 20.
+const MEMORY_WAITS_MAX: u32 = 200;
 
 /// The addresses that are measured.
 pub(super) struct Endpoints {
@@ -57,8 +62,9 @@ impl Endpoints {
             self.remove(&key)?;
         }
         let mut without_room = 0;
+        let mut waits = MEMORY_WAITS_MAX;
         for key in order {
-            if !self.followed.contains(&key) && !self.insert(key)? {
+            if !self.followed.contains(&key) && !self.insert(key, &mut waits)? {
                 without_room += 1;
             }
         }
@@ -84,21 +90,32 @@ impl Endpoints {
         }
     }
 
-    /// Whether there was room.
-    fn insert(&mut self, key: Key) -> Result<bool, MapError> {
+    /// Whether there was room. Each wait for memory is taken from `waits`.
+    fn insert(&mut self, key: Key, waits: &mut u32) -> Result<bool, MapError> {
+        loop {
+            let error = match self.try_insert(key) {
+                Ok(()) => {
+                    self.followed.insert(key);
+                    return Ok(true);
+                }
+                Err(error) => error,
+            };
+            if error.is(Errno::NOMEM) && *waits > 0 {
+                *waits -= 1;
+                thread::sleep(MEMORY_WAIT);
+            } else if error.is(Errno::TOOBIG) || error.is(Errno::NOMEM) {
+                return Ok(false);
+            } else {
+                return Err(error);
+            }
+        }
+    }
+
+    fn try_insert(&mut self, key: Key) -> Result<(), MapError> {
         const ACTION: &str = "take an address";
         let nothing = PerCpuValues::try_from(vec![[0; size_of::<Value>()]; self.cpus]);
         let nothing = nothing.map_err(|source| MapError::Refused { action: ACTION, source })?;
-        match self.map.insert(key, nothing, BPF_NOEXIST) {
-            Ok(()) => {
-                self.followed.insert(key);
-                Ok(true)
-            }
-            Err(error) => {
-                let error = refused(ACTION, error);
-                if error.is(Errno::TOOBIG) || error.is(Errno::NOMEM) { Ok(false) } else { Err(error) }
-            }
-        }
+        self.map.insert(key, nothing, BPF_NOEXIST).map_err(|error| refused(ACTION, error))
     }
 
     fn remove(&mut self, key: &Key) -> Result<(), MapError> {
