@@ -14,7 +14,7 @@ pub struct Member<'a> {
     pub report: u64,
     /// Prefill throughput in tokens per second: reported, measured or assumed.
     pub input_tps: f64,
-    /// Smoothed round-trip time, once measured.
+    /// Round-trip time as routing sees it, once measured.
     pub rtt: Option<Nanos>,
 }
 

@@ -12,7 +12,10 @@ use prometheus::{
     core::{AtomicU64, Collector, Desc, Describer, GenericGauge, GenericGaugeVec},
     proto::{self, Metric, MetricFamily, MetricType},
 };
-use stargate_dataplane::CoreLevels;
+use stargate_dataplane::{
+    CoreLevels,
+    rtt::{KernelFault, RttStatus},
+};
 use stargate_routing::{ReservationCounts, Snapshot};
 
 use crate::{health::Condition, registry::Registry};
@@ -70,6 +73,8 @@ pub(crate) struct Metrics {
     active_servers: LevelVec,
     backends: LevelVec,
     rtt: GaugeVec,
+    rtt_endpoints: Level,
+    rtt_faults: [Total; KernelFault::ALL.len()],
     ranking_share_deviation: GaugeVec,
     ranking_table_bytes: Level,
     snapshot_version: Level,
@@ -97,6 +102,8 @@ pub(crate) struct Gauges<'a> {
     pub(crate) snapshot: &'a Snapshot,
     /// Levels of every core; empty while there is no data plane.
     pub(crate) levels: &'a [CoreLevels],
+    /// How round-trip times are measured.
+    pub(crate) rtt: Option<RttStatus>,
     /// Version of the routing configuration.
     pub(crate) routing_version: u64,
     /// Lines that the log has dropped.
@@ -142,6 +149,11 @@ impl Metrics {
             "routing_expressions_total",
             "Values of x-routing-method; cached: kept from before, read: read anew, refused: answered with 400",
             &["result"],
+        );
+        let rtt_faults = counters(
+            "rtt_faults_total",
+            "Faults of the kernel program that measures round-trip times; other sources count for what it misses",
+            &["fault"],
         );
         Self {
             requests: counters(
@@ -236,9 +248,18 @@ impl Metrics {
             backends: int_gauges("backends", "Registered backends, by health", &["health"]),
             rtt: gauges(
                 "backend_rtt_seconds",
-                "Smoothed round-trip time to a backend; probe: TCP connect time of health checks",
+                "Round-trip time to a backend, by the source that counts; probe: TCP connect time of health checks",
                 &["inference_server_id", "source"],
             ),
+            rtt_endpoints: register(
+                &registry,
+                Level::with_opts(opts(
+                    "rtt_endpoints",
+                    "Addresses that the kernel program measures; 0 where it is not attached",
+                )),
+            ),
+            rtt_faults: KernelFault::ALL
+                .map(|fault| Total { counter: rtt_faults.with_label_values(&[fault.as_str()]), seen: 0 }),
             snapshot_version: register(
                 &registry,
                 Level::with_opts(opts("snapshot_version", "Version of the current snapshot")),
@@ -319,6 +340,7 @@ impl Metrics {
         self.set_registry(gauges.registry);
         self.set_snapshot(gauges.snapshot);
         self.set_levels(gauges.levels);
+        self.set_rtt(gauges.rtt.as_ref());
         self.routing_version.set(gauges.routing_version);
         self.log_lines_dropped.follow(gauges.log_lines_dropped);
         let mut text = String::new();
@@ -341,12 +363,22 @@ impl Metrics {
                 Condition::Unhealthy => "unhealthy",
             };
             *by_condition.entry(condition).or_default() += 1;
-            if let Some(rtt) = registration.rtt.smoothed() {
-                self.rtt.with_label_values(&[registration.id.as_str(), "probe"]).set(rtt.as_secs_f64());
+            if let Some((rtt, source)) = registration.rtt() {
+                self.rtt
+                    .with_label_values(&[registration.id.as_str(), source.as_str()])
+                    .set(rtt.as_secs_f64());
             }
         }
         for (condition, count) in by_condition {
             self.backends.with_label_values(&[condition]).set(count);
+        }
+    }
+
+    fn set_rtt(&mut self, status: Option<&RttStatus>) {
+        let Some(kernel) = status.and_then(|status| status.kernel.as_ref()) else { return };
+        self.rtt_endpoints.set(kernel.entries as u64);
+        for (total, (_, count)) in self.rtt_faults.iter_mut().zip(kernel.faults) {
+            total.follow(count);
         }
     }
 

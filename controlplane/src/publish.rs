@@ -15,7 +15,7 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use stargate_dataplane::{GatewayId, SharedSnapshot};
+use stargate_dataplane::{GatewayId, SharedSnapshot, rtt::Rtt};
 use stargate_routing::{
     Backend, Cluster, ClusterLoad, ClusterUid, RendezvousWeights, RoundRobinCursor, Snapshot, Target,
     TargetName,
@@ -43,6 +43,8 @@ pub struct Publisher {
     gateway: Option<GatewayId>,
     /// The registry's `backends_revision` that the backends were published by.
     backends_revision: u64,
+    /// Who is to know of new backends before anyone can connect to them.
+    rtt: Option<Rtt>,
 }
 
 /// What a target keeps across snapshots.
@@ -79,12 +81,19 @@ impl Publisher {
             last_table: None,
             gateway: None,
             backends_revision: 0,
+            rtt: None,
         }
     }
 
     /// Where it publishes.
     pub fn shared(&self) -> SharedSnapshot {
         self.shared.clone()
+    }
+
+    /// From now on `rtt` follows each snapshot before it is there for all; first the current one.
+    pub fn set_rtt(&mut self, rtt: Rtt) {
+        rtt.follow(&self.shared.load());
+        self.rtt = Some(rtt);
     }
 
     /// Takes what holds for each model from the next publication on.
@@ -118,6 +127,9 @@ impl Publisher {
         let mut snapshot = Snapshot::new(current.version + 1, unix_ms(), targets);
         snapshot.backends = Some(backends);
         snapshot.inclusions = inclusions;
+        if let Some(rtt) = &self.rtt {
+            rtt.follow(&snapshot);
+        }
         self.shared.store(Arc::new(snapshot));
         true
     }
@@ -186,7 +198,7 @@ impl Publisher {
                         stats: &model.stats,
                         report: model.report,
                         input_tps: model.input_tps().unwrap_or(assumed),
-                        rtt: registration.rtt.routed(),
+                        rtt: registration.routed_rtt(),
                     })
                     .collect();
                 let backends: Box<[Arc<Backend>]> =

@@ -26,6 +26,7 @@ use crate::{
     request_id::RequestId,
     retry_budget::RetryBudget,
     routing_method::MethodCache,
+    rtt::TcpInfoSource,
     settings::{Reservations, Settings},
     socket::{Peek, Socket},
     upstream_request::AttemptStamp,
@@ -46,6 +47,8 @@ pub(crate) struct Shared {
     pub(crate) connections: AtomicUsize,
     /// Bytes of request bodies held for replay.
     pub(crate) replay_bytes: AtomicU64,
+    /// Tells round trips to backends, where nobody better does.
+    pub(crate) tcp_info: Arc<TcpInfoSource>,
 }
 
 /// One core.

@@ -197,7 +197,8 @@ async fn drain(core: &Core) -> u64 {
     cut
 }
 
-fn thread_cpu_time() -> Duration {
+/// CPU time that the calling thread has taken.
+pub(crate) fn thread_cpu_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.try_into().unwrap_or_default(), time.tv_nsec.try_into().unwrap_or_default())
 }

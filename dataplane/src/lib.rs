@@ -39,6 +39,7 @@ mod request_id;
 mod reserved;
 mod retry_budget;
 mod routing_method;
+pub mod rtt;
 mod settings;
 mod socket;
 mod upstream_request;
@@ -60,6 +61,7 @@ use stargate_routing::{ReservationCounts, Snapshot};
 use crate::{
     core::Shared,
     core_thread::{CoreThread, Start, allowed_cpus, listen},
+    rtt::{Rtt, RttError, RttService, Tell},
 };
 pub use bell::Bells;
 pub use error::{ErrorCode, ErrorRow, Fault};
@@ -70,7 +72,8 @@ pub use observation::{
 };
 pub use routing_method::{ExpressionError, method_of};
 pub use settings::{
-    Driver, HeaderPolicy, Limits, Pool, Reservations, Retry, Settings, SettingsError, Timeouts,
+    Driver, HeaderPolicy, KernelLog, Limits, Pool, Reservations, Retry, RttChoice, RttSettings, Settings,
+    SettingsError, Timeouts,
 };
 
 /// Where the control plane publishes and every core looks. Cores see a new snapshot at their next
@@ -103,8 +106,11 @@ pub enum StartError {
     #[error("{0}")]
     Driver(String),
     /// A thread cannot be started.
-    #[error("cannot start a core thread: {0}")]
+    #[error("cannot start a thread: {0}")]
     Thread(io::Error),
+    /// Round-trip times cannot be measured as asked for.
+    #[error(transparent)]
+    Rtt(#[from] RttError),
 }
 
 /// A running data plane.
@@ -114,6 +120,7 @@ pub struct DataPlane {
     addresses: Vec<SocketAddr>,
     observations: Observations,
     cores: Vec<CoreThread>,
+    rtt: RttService,
 }
 
 /// Reads the levels of all cores of a data plane; outlives it.
@@ -161,12 +168,13 @@ pub struct CoreLevels {
     pub reservations: ReservationCounts,
 }
 
-/// Starts one thread a core and returns when all of them listen.
+/// Starts one thread a core and returns when all of them listen. `tell` takes what is for the host's log, first how
+/// round-trip times are measured.
 ///
 /// # Errors
 /// See [`StartError`]; nothing is left running.
 #[expect(clippy::needless_pass_by_value, reason = "the data plane keeps it; what it hands on are clones")]
-pub fn start(settings: Settings, snapshot: SharedSnapshot) -> Result<DataPlane, StartError> {
+pub fn start(settings: Settings, snapshot: SharedSnapshot, tell: Tell) -> Result<DataPlane, StartError> {
     settings.validate()?;
     let allowed = allowed_cpus();
     let cpus = if settings.cores.is_empty() { allowed.clone() } else { settings.cores.clone() };
@@ -175,10 +183,13 @@ pub fn start(settings: Settings, snapshot: SharedSnapshot) -> Result<DataPlane, 
     }
     let (addresses, listeners) = listen_on_all(&settings.listen, cpus.len())?;
     let started_unix_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    // Before any core, whose first connection is to be measured.
+    let rtt = RttService::start(settings.rtt, tell)?;
     let shared = Arc::new(Shared {
         started_unix_s,
         gateway: GatewayId::draw(),
         cores: cpus.len(),
+        tcp_info: rtt.tcp_info(),
         ..Shared::default()
     });
     let settings = Arc::new(settings);
@@ -187,6 +198,7 @@ pub fn start(settings: Settings, snapshot: SharedSnapshot) -> Result<DataPlane, 
         addresses,
         observations: Observations::default(),
         cores: Vec::new(),
+        rtt,
     };
     for (cpu, listeners) in cpus.into_iter().zip(listeners) {
         let observations = Arc::new(ArrayQueue::new(observation::QUEUE_CAPACITY));
@@ -259,6 +271,11 @@ impl DataPlane {
         LevelReader { cores: self.cores.iter().map(|core| core.levels.clone()).collect() }
     }
 
+    /// How round-trip times to backends are measured.
+    pub fn rtt(&self) -> Rtt {
+        self.rtt.rtt().clone()
+    }
+
     /// What to ring after each snapshot that was stored.
     pub fn bells(&self) -> Bells {
         Bells { bells: self.cores.iter().map(|core| core.bell.clone()).collect() }
@@ -268,7 +285,9 @@ impl DataPlane {
     /// threads. Blocks until they have ended. Returns how many requests were cut at the end of the grace.
     pub fn shutdown(self) -> u64 {
         self.cores.iter().for_each(CoreThread::start_draining);
-        self.cores.into_iter().map(CoreThread::join).sum()
+        let cut = self.cores.into_iter().map(CoreThread::join).sum();
+        self.rtt.stop();
+        cut
     }
 }
 

@@ -26,6 +26,8 @@ pub struct Settings {
     pub retry: Retry,
     /// How long reservations live.
     pub reservations: Reservations,
+    /// How round-trip times to backends are measured.
+    pub rtt: RttSettings,
 }
 
 /// Which kernel interface does the I/O.
@@ -127,6 +129,40 @@ pub struct Reservations {
     pub ttl_max: Duration,
 }
 
+/// How round-trip times to backends are measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RttSettings {
+    /// By whom.
+    pub source: RttChoice,
+    /// What the kernel program logs.
+    pub kernel_log: KernelLog,
+}
+
+/// Who is to measure round-trip times. Health checks always do, too: what they find counts where the source has
+/// nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RttChoice {
+    /// The best that works here.
+    #[default]
+    Auto,
+    /// The kernel program; starting fails, with the reason, where it cannot be attached.
+    Ebpf,
+    /// `TCP_INFO` of this gateway's own sockets.
+    TcpInfo,
+    /// Health checks alone.
+    Probe,
+}
+
+/// What the kernel program logs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KernelLog {
+    /// What should not happen.
+    #[default]
+    Faults,
+    /// Each connection that is measured, too.
+    Debug,
+}
+
 /// A setting that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{setting}: {found} is not allowed, {allowed}")]
@@ -158,6 +194,7 @@ impl Default for Settings {
             pool: Pool::default(),
             retry: Retry::default(),
             reservations: Reservations::default(),
+            rtt: RttSettings::default(),
         }
     }
 }
@@ -230,6 +267,18 @@ impl Settings {
             ),
             "7 together at most",
         )
+    }
+}
+
+impl RttChoice {
+    /// As it is written in the configuration.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Ebpf => "ebpf",
+            Self::TcpInfo => "tcp-info",
+            Self::Probe => "probe",
+        }
     }
 }
 

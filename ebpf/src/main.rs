@@ -5,6 +5,8 @@
 //! for every other connection of the cgroup it costs one look-up when the connection is established.
 
 #![cfg_attr(target_arch = "bpf", no_std, no_main)]
+// One instruction is written as assembly, see `entry`.
+#![cfg_attr(target_arch = "bpf", feature(asm_experimental_arch))]
 // Maps and contexts are raw memory; each use says why it is sound.
 #![allow(unsafe_code)]
 // aya's macros make public functions, for which they take no documentation along.
@@ -15,22 +17,27 @@
 #![allow(clippy::inline_always)]
 
 mod connection;
+mod entry;
 
 use aya_ebpf::{
-    bindings::{BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB, BPF_SOCK_OPS_RTT_CB, BPF_SOCK_OPS_RTT_CB_FLAG},
-    helpers::bpf_ktime_get_ns,
+    bindings::{
+        BPF_F_NO_PREALLOC, BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB, BPF_SOCK_OPS_RTT_CB, BPF_SOCK_OPS_RTT_CB_FLAG,
+    },
     macros::{map, sock_ops},
     maps::PerCpuHashMap,
     programs::SockOpsContext,
 };
+use aya_log_ebpf::{debug, error};
 use stargate_ebpf_common::{ENDPOINTS_MAX, Endpoint, RttSamples};
 
-use crate::connection::Connection;
+use crate::{connection::Connection, entry::Entry};
 
 /// The registered addresses and what was measured. The daemon makes and removes entries; the program only ever
-/// changes those that are there, so that the map cannot fill with strangers. One value a CPU: no update is lost.
+/// changes those that are there, so that the map cannot fill with strangers. One value a CPU, made when an address is
+/// registered: for all that there is room for, before, would be tens of MB on a large machine.
 #[map]
-static ENDPOINTS: PerCpuHashMap<Endpoint, RttSamples> = PerCpuHashMap::with_max_entries(ENDPOINTS_MAX, 0);
+static ENDPOINTS: PerCpuHashMap<Endpoint, RttSamples> =
+    PerCpuHashMap::with_max_entries(ENDPOINTS_MAX, BPF_F_NO_PREALLOC);
 
 /// What every path returns: the socket operation goes on.
 const GO_ON: u32 = 1;
@@ -43,41 +50,57 @@ pub fn backend_rtt(context: SockOpsContext) -> u32 {
     match connection.operation {
         // Active means that this host called connect(2): an upstream connection. The handshake's own round trip
         // has been sampled by now.
-        BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB if fold(&connection, 0, 1) => {
-            let flags = context.cb_flags() | BPF_SOCK_OPS_RTT_CB_FLAG;
-            // A kernel without this callback has no samples to give beyond the handshake's.
-            let _ = context.set_cb_flags(flags.cast_signed());
+        BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB => {
+            let Some(entry) = entry(&connection) else { return GO_ON };
+            entry.established(&connection);
+            // Whatever else is turned on may be another program's.
+            let callbacks = connection.callbacks | BPF_SOCK_OPS_RTT_CB_FLAG;
+            if let Err(refused) = context.set_cb_flags(callbacks.cast_signed()) {
+                error!(
+                    &context,
+                    "[{:i}]:{}: the kernel refuses RTT callbacks ({}): handshakes only",
+                    ip(&connection),
+                    connection.endpoint.port,
+                    refused
+                );
+            }
+            debug!(
+                &context,
+                "[{:i}]:{}: established in {} us",
+                ip(&connection),
+                connection.endpoint.port,
+                connection.smoothed_us
+            );
         }
         BPF_SOCK_OPS_RTT_CB => {
-            fold(&connection, context.arg(0), 0);
+            let Some(entry) = entry(&connection) else { return GO_ON };
+            entry.sampled(&connection);
+            debug!(
+                &context,
+                "[{:i}]:{}: {} us, smoothed {} us",
+                ip(&connection),
+                connection.endpoint.port,
+                connection.sample_us,
+                connection.smoothed_after_us
+            );
         }
         _ => {}
     }
     GO_ON
 }
 
-/// Adds a sample to the connection's entry; whether there is one.
+/// This CPU's value for where the connection goes; `None` for what nobody registered.
 #[inline(always)]
-fn fold(connection: &Connection, sample_us: u32, connects: u32) -> bool {
-    let Some(entry) = ENDPOINTS.get_ptr_mut(connection.endpoint) else { return false };
-    // SAFETY: the map's value for this CPU, valid for the program's run (RCU), of the right size and alignment by
-    // the map's type; a sock_ops program is not preempted by itself on one CPU.
-    let entry = unsafe { &mut *entry };
-    entry.connects += connects;
-    let smoothed_us = connection.smoothed_us;
-    if smoothed_us == 0 {
-        return true;
-    }
-    if entry.samples == 0 || smoothed_us < entry.min_us {
-        entry.min_us = smoothed_us;
-    }
-    entry.samples += 1;
-    entry.sum_us += u64::from(smoothed_us);
-    entry.smoothed_us = smoothed_us;
-    entry.last_us = sample_us;
-    // SAFETY: a helper without preconditions.
-    entry.last_at_ns = unsafe { bpf_ktime_get_ns() };
-    true
+fn entry(connection: &Connection) -> Option<Entry> {
+    let value = ENDPOINTS.get_ptr_mut(connection.endpoint)?;
+    // SAFETY: just found in a per-CPU map of this type.
+    Some(unsafe { Entry::new(value) })
+}
+
+/// The address as the log takes it.
+#[inline(always)]
+fn ip(connection: &Connection) -> [u8; 16] {
+    bytemuck::cast(connection.endpoint.address)
 }
 
 #[cfg(not(target_arch = "bpf"))]

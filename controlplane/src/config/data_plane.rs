@@ -1,4 +1,5 @@
-//! `[limits]`, `[timeouts]`, `[headers]`, `[pool]`, `[retry]`, `[reservations]`: what the data plane takes as its settings.
+//! `[limits]`, `[timeouts]`, `[headers]`, `[pool]`, `[retry]`, `[reservations]`, `[rtt]`: what the data plane takes as
+//! its settings.
 //! The defaults and their reasons are the data plane's own; here are the ranges.
 
 use std::{fmt, time::Duration};
@@ -125,6 +126,43 @@ pub struct Reservations {
 
 /// Milliseconds from 1 to a minute: beyond any round trip.
 type ReservationMillis = Whole<1, 60_000>;
+
+/// `[rtt]`: how round-trip times to backends are measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Rtt {
+    /// By whom.
+    pub source: RttSource,
+    /// What the kernel program logs.
+    pub kernel_log: KernelLog,
+}
+
+/// Who measures round-trip times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RttSource {
+    /// The best that works here.
+    #[default]
+    Auto,
+    /// The kernel program.
+    Ebpf,
+    /// `TCP_INFO` of the gateway's own sockets.
+    #[serde(alias = "tcp_info")]
+    TcpInfo,
+    /// Health checks.
+    Probe,
+}
+
+/// What the kernel program logs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum KernelLog {
+    /// What should not happen.
+    #[default]
+    Faults,
+    /// Each connection that is measured, too.
+    Debug,
+}
 
 fn millis<const MIN: u64, const MAX: u64>(duration: Duration) -> Whole<MIN, MAX> {
     Whole::new(duration.as_millis() as u64)
@@ -323,5 +361,25 @@ impl Reservations {
     /// As the data plane takes it.
     pub fn settings(&self) -> dataplane::Reservations {
         dataplane::Reservations { ttl_min: self.ttl_min_ms.millis(), ttl_max: self.ttl_max_ms.millis() }
+    }
+}
+
+// === impl Rtt ===
+
+impl Rtt {
+    /// As the data plane takes it.
+    pub fn settings(self) -> dataplane::RttSettings {
+        dataplane::RttSettings {
+            source: match self.source {
+                RttSource::Auto => dataplane::RttChoice::Auto,
+                RttSource::Ebpf => dataplane::RttChoice::Ebpf,
+                RttSource::TcpInfo => dataplane::RttChoice::TcpInfo,
+                RttSource::Probe => dataplane::RttChoice::Probe,
+            },
+            kernel_log: match self.kernel_log {
+                KernelLog::Faults => dataplane::KernelLog::Faults,
+                KernelLog::Debug => dataplane::KernelLog::Debug,
+            },
+        }
     }
 }

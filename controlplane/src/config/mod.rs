@@ -23,7 +23,10 @@ pub use backends::StaticBackend;
 pub use control_plane::{
     Health, LEASE_MS_MAX, LEASE_MS_MIN, Log, LogFormat, LogLevel, Metrics, MetricsPrefix, Registration,
 };
-pub use data_plane::{HeaderMode, Headers, Limits, MaxConnections, Pool, Reservations, Retry, Timeouts};
+pub use data_plane::{
+    HeaderMode, Headers, KernelLog, Limits, MaxConnections, Pool, Reservations, Retry, Rtt, RttSource,
+    Timeouts,
+};
 pub use error::{ConfigError, Origin};
 pub use layers::{Layers, Override};
 pub use ranged::{Interval, Throughput, Whole};
@@ -50,6 +53,8 @@ pub struct Config {
     pub retry: Retry,
     /// How long work just sent is added to what a cluster reports.
     pub reservations: Reservations,
+    /// How round-trip times to backends are measured.
+    pub rtt: Rtt,
     /// Active checks of backends.
     pub health: Health,
     /// What backends that register themselves may take.
@@ -131,6 +136,7 @@ impl Config {
             pool: self.pool.settings(),
             retry: self.retry.settings(),
             reservations: self.reservations.settings(),
+            rtt: self.rtt.settings(),
         }
     }
 

@@ -40,7 +40,9 @@ impl Fixture {
 
     pub(super) fn check(&mut self, id: &str, result: Result<(), CheckFailure>) {
         let uid = self.registry.get(&BackendId::new(id).unwrap()).unwrap().uid;
-        self.registry.checked(uid, &CheckReport { address: None, connect: None, result }).unwrap();
+        self.registry
+            .checked(uid, &CheckReport { address: None, connect: None, handshake: None, result })
+            .unwrap();
     }
 
     pub(super) fn publish(&mut self) -> Arc<Snapshot> {

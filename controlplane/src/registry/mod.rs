@@ -10,6 +10,7 @@ mod error;
 mod registration;
 mod report_interval;
 mod request;
+mod routed_rtt;
 mod stats;
 
 use std::{
@@ -27,6 +28,7 @@ pub use error::RegistryError;
 pub use registration::{Lease, Model, Registration};
 pub use report_interval::ReportInterval;
 pub use request::{Identity, ModelRequest, ModelStatus, RegisterRequest, StatsRequest};
+pub use routed_rtt::RoutedRtt;
 pub use stats::{Labels, ModelStats, QueueTimeEstimates, Rate, Reporting, Requests, TokenCount, UnixMillis};
 
 use crate::{
@@ -245,7 +247,10 @@ impl Registry {
             registration.set_address(address, backend_uid);
             self.backends_revision += 1;
         }
-        let measured = report.connect.is_some_and(|sample| registration.rtt.add(sample));
+        if let Some(connect) = report.connect {
+            registration.probed(connect);
+        }
+        let measured = registration.follow_rtt();
         let transition = registration.health.record(&report.result, self.thresholds);
         if moved.is_some() || measured || transition != Transition::None {
             self.revision += 1;
@@ -261,6 +266,13 @@ impl Registry {
         if model.measured.add(sample, now) {
             self.revision += 1;
         }
+    }
+
+    /// Follows the round-trip times that are measured now: whoever measures them does so behind the registry's back.
+    pub fn follow_rtts(&mut self) {
+        let changed =
+            self.backends.values_mut().filter_map(|registration| registration.follow_rtt().then_some(()));
+        self.revision += changed.count() as u64;
     }
 
     /// Forgets measured throughputs that are too old to be believed.
