@@ -1,7 +1,7 @@
 //! Attaching, what it needs, and that nothing stays behind.
 
 use aya::programs::loaded_programs;
-use stargate_dataplane::rtt::kernel::{AttachError, KernelRtt, Object, Options};
+use stargate_dataplane::rtt::kernel::{AttachError, KernelRtt, LogLevel, Object, Options};
 use stargate_tests::{Cgroup, eventually};
 
 use crate::{
@@ -106,6 +106,19 @@ fn a_program_that_the_verifier_refuses_is_refused_in_one_line() {
         "{text}"
     );
     assert!(text.contains("invalid func"), "the verifier's own words: {text}");
+}
+
+#[test]
+fn the_code_of_lines_that_nobody_asked_for_is_removed() {
+    let Some(quiet) = attach() else { return };
+    let verbose = KernelRtt::attach(Options { log: LogLevel::Debug, ..options() }).expect("it attaches");
+    let [quiet, verbose] = [quiet, verbose].map(|rtt| {
+        let info = loaded_programs().flatten().find(|info| info.id() == rtt.program_id());
+        info.and_then(|info| info.size_translated()).expect("the kernel tells the size to root")
+    });
+    println!("{quiet} bytes of instructions; {verbose} with debug lines");
+    // Two of three places that log.
+    assert!(quiet < verbose / 2, "{quiet} bytes of instructions, {verbose} with debug lines");
 }
 
 #[test]
