@@ -5,10 +5,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use stargate_dataplane::rtt::kernel::{KernelRtt, Object, Options, RECENT_SAMPLES, RttSample, RttSamples};
+use stargate_dataplane::rtt::kernel::{KernelRtt, Options, RECENT_SAMPLES, RttSample, RttSamples};
 use stargate_tests::{DEADLINE, DelayedPath};
 
-use crate::support::{Echo, Talk, attach, has_paths, options, samples};
+use crate::support::{Echo, Talk, attach, has_paths, options, patched, samples};
 
 /// How far a sample may be from the path's round trip, beside a tenth of it: threads must get to run.
 const SLACK_US: u64 = 300;
@@ -145,23 +145,24 @@ fn raw_samples_follow_a_step_at_once_and_the_smoothed_do_not() {
 #[test]
 fn a_kernel_that_does_not_tell_samples_leaves_handshakes_and_the_smoothed() {
     const CONTEXT_LOAD: u8 = 0x61;
+    const STACK: u8 = 10;
     const MOVE_IMMEDIATE: u8 = 0xb7;
     let Some(_) = attach() else { return };
     if !has_paths() {
         return;
     }
-    let mut object = options().object.bytes().to_vec();
-    for argument_offset in [4, 8] {
-        let is_load = |at: &usize| {
-            object[*at] == CONTEXT_LOAD && object[at + 2..at + 8] == [argument_offset, 0, 0, 0, 0, 0]
+    let object = [4, 8].into_iter().fold(options().object, |object, argument_offset| {
+        let is_load = |instruction: [u8; 8]| {
+            instruction[0] == CONTEXT_LOAD
+                && instruction[1] >> 4 != STACK
+                && instruction[2..] == [argument_offset, 0, 0, 0, 0, 0]
         };
-        let loads: Vec<usize> = (0..object.len() - 8).step_by(8).filter(is_load).collect();
-        let [at] = loads[..] else { panic!("the argument at {argument_offset} is read at {loads:?}") };
-        let register = object[at + 1] & 0x0f;
-        object[at..at + 8].copy_from_slice(&[MOVE_IMMEDIATE, register, 0, 0, 0, 0, 0, 0]);
-    }
-    let mut rtt =
-        KernelRtt::attach(Options { object: Object::from_bytes(object), ..options() }).expect("it attaches");
+        patched(&object, is_load, |instruction| {
+            let register = instruction[1] & 0x0f;
+            instruction.copy_from_slice(&[MOVE_IMMEDIATE, register, 0, 0, 0, 0, 0, 0]);
+        })
+    });
+    let mut rtt = KernelRtt::attach(Options { object, ..options() }).expect("it attaches");
     let configured = Duration::from_millis(20);
     let path = DelayedPath::new(configured);
     let echo = Echo::at(path.near()[0]);
