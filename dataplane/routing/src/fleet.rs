@@ -7,11 +7,12 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::{
     Accounting, Algorithm, Backend, BackendUid, Cluster, ClusterStats, ClusterUid, Comparator, CoreLoads,
-    Counted, Decision, DecisionState, Exclusions, Method, Millis, Nanos, Policy, PowerOfNParameters,
-    PrimaryAdmission, PulsarParameters, PulsarWaitAndWidenParameters, QueueSlo, RendezvousWeight,
-    RendezvousWeights, RoutingRequest, SampleCount, Seed, Selected, Target, TargetName, Tokens,
-    TokensPerSecond, UnavailableReason, UnknownConcurrency, VirtualNodes, WaitAndWidenParameters, Widening,
-    core_loads::Place,
+    Counted, Decision, DecisionState, EffectiveStats, Exclusions, Method, Millis, Nanos, Policy,
+    PowerOfNParameters, PrimaryAdmission, PulsarParameters, PulsarWaitAndWidenParameters, QueueSlo,
+    RendezvousWeight, RendezvousWeights, RoutingRequest, SampleCount, Seed, Selected, Target, TargetName,
+    Tokens, TokensPerSecond, UnavailableReason, UnknownConcurrency, VirtualNodes, WaitAndWidenParameters,
+    Widening,
+    core_loads::Charge,
     load::{Amount, Change, ChangeSum},
 };
 
@@ -238,7 +239,7 @@ pub(crate) fn build(plans: &[Plan]) -> (Vec<Cluster>, Vec<Counted>) {
         }
         let mut others = ChangeSum::default();
         for taken in &plan.reserved {
-            let place = Place::new(&plan.stats, &taken_by(*taken));
+            let place = Charge::new(&plan.stats, &taken_by(*taken));
             others.add(&Change { in_flight: Amount::default(), ..place.change() });
         }
         others.add(&Change { ended: plan.ended, ..Change::default() });
@@ -253,7 +254,8 @@ pub(crate) fn core_of(plans: &[Plan], clusters: &[Cluster]) -> CoreLoads {
     let loads = CoreLoads::default();
     for (plan, cluster) in plans.iter().zip(clusters) {
         for taken in &plan.just_taken {
-            assert!(loads.take_place(cluster, &taken_by(*taken), None).is_some());
+            let stats = EffectiveStats::new(&cluster.stats, &cluster.load, 0);
+            assert!(loads.take_place(cluster, &taken_by(*taken), &stats, None).is_some());
         }
     }
     loads

@@ -52,9 +52,11 @@ pub(super) fn reserving(stats: ClusterStats, backend: &Arc<Backend>) -> Cluster 
 }
 
 /// Takes a place whatever the load is, at the cluster's first backend.
+#[cfg(not(loom))]
 pub(super) fn send(loads: &Rc<CoreLoads>, cluster: &Cluster, tokens: u64, now: Duration) -> Running {
     loads.advance(now);
     let request = RoutingRequest { input_tokens: Tokens(tokens), ..RoutingRequest::default() };
-    let place = loads.take_place(cluster, &request, None).unwrap();
-    loads.hold(place, cluster, &cluster.backends[0], now)
+    let stats = loads.unflushed().effective(cluster, 0);
+    let place = loads.take_place(cluster, &request, &stats, None).unwrap();
+    loads.hold(place, cluster.uid, &cluster.backends[0], now)
 }

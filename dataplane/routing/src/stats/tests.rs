@@ -3,7 +3,7 @@ use std::sync::Arc;
 use super::*;
 use crate::{
     RoutingRequest,
-    core_loads::Place,
+    core_loads::Charge,
     load::{Change, ChangeSum},
 };
 
@@ -146,7 +146,7 @@ fn reserved<'a>(stats: &'a mut ClusterStats, tokens: &[u64], ended: u64) -> Effe
     let mut changes = ChangeSum::default();
     for tokens in tokens {
         let request = RoutingRequest { input_tokens: Tokens(*tokens), ..RoutingRequest::default() };
-        changes.add(&Place::new(stats, &request).change());
+        changes.add(&Charge::new(stats, &request).change());
     }
     changes.add(&Change { ended, ..Change::default() });
     let load = ClusterLoad::default();
@@ -231,7 +231,7 @@ fn reserved_work_is_added_to_the_estimates_of_its_priority_and_the_less_urgent_o
     let reserve = |priority, tokens| {
         let request = RoutingRequest { priority, input_tokens: Tokens(tokens), ..RoutingRequest::default() };
         let mut changes = ChangeSum::default();
-        changes.add(&Place::new(&stats, &request).change());
+        changes.add(&Charge::new(&stats, &request).change());
         load.add(&changes);
     };
     reserve(3, 512);

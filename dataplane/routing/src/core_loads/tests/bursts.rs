@@ -1,45 +1,77 @@
 //! What a burst does while no report comes.
 
+use std::time::Duration;
+
 use proptest::{collection::vec, prelude::*};
 
 use super::us;
 use crate::{
-    Accounting, Comparator, CoreLoads, Decision, DecisionState, Exclusions, Running, Target,
-    decide_and_enter,
+    Accounting, Algorithm, Cluster, Comparator, CoreLoads, Decision, DecisionState, Exclusions, Running,
+    Target, WaitAndWidenParameters, decide_and_enter,
     fleet::{ACCOUNTINGS, idle, power_of, request, target},
 };
 
 const REQUESTS: usize = 64;
 const CLUSTERS: usize = 8;
 
-fn idle_fleet(accounting: Accounting, slots: u64) -> Target {
-    let mut clusters = idle(CLUSTERS);
+fn idle_clusters(count: usize, accounting: Accounting, slots: u64) -> Vec<Cluster> {
+    let mut clusters = idle(count);
     for cluster in &mut clusters {
         cluster.stats.accounting = accounting;
         cluster.stats.max_engine_concurrency = slots;
     }
-    target(power_of(CLUSTERS as u64, Comparator::NumRequestsQueued), clusters)
+    clusters
+}
+
+fn idle_fleet(accounting: Accounting, slots: u64) -> Target {
+    let shortest_queue = power_of(CLUSTERS as u64, Comparator::NumRequestsQueued);
+    target(shortest_queue, idle_clusters(CLUSTERS, accounting, slots))
+}
+
+/// Cores, so many, that share clusters. No reservation ends meanwhile.
+fn cores(count: usize, seed: u64) -> Vec<DecisionState> {
+    let state = |core: usize| {
+        let loads = CoreLoads::new(core as u32, count, us(1_000_000)..=us(1_000_000));
+        DecisionState::with_seed(seed ^ core as u64).with_loads(loads)
+    };
+    (0..count).map(state).collect()
+}
+
+/// The cluster that one of them enters.
+fn enter(target: &Target, state: &mut DecisionState, now: Duration) -> Option<(usize, Running)> {
+    let algorithm = &target.policy.method.algorithm;
+    match decide_and_enter(target, algorithm, &request(100), &Exclusions::default(), state, now) {
+        (Decision::Selected(selected), Some(running)) => Some((selected.cluster.0, running)),
+        _ => None,
+    }
 }
 
 /// How many each cluster gets when the requests come to these cores in turn, all within a millisecond.
-fn burst(target: &Target, cores: usize, turns: impl Iterator<Item = usize>, seed: u64) -> [usize; CLUSTERS] {
-    let mut states: Vec<DecisionState> = (0..cores)
-        .map(|core| {
-            let loads = CoreLoads::new(core as u32, cores, CoreLoads::TTL);
-            DecisionState::with_seed(seed ^ core as u64).with_loads(loads)
-        })
-        .collect();
+fn burst(target: &Target, cores: &mut [DecisionState], turns: &[usize]) -> [usize; CLUSTERS] {
     let mut counts = [0; CLUSTERS];
-    let mut held: Vec<Running> = Vec::new();
-    for (number, turn) in turns.enumerate() {
-        let (state, algorithm) = (&mut states[turn], &target.policy.method.algorithm);
-        let now = us(number as u64 * 10);
-        let decided = decide_and_enter(target, algorithm, &request(100), &Exclusions::default(), state, now);
-        let (Decision::Selected(selected), Some(running)) = decided else { panic!("a place is free") };
-        counts[selected.cluster.0] += 1;
+    let mut held = Vec::new();
+    for (number, turn) in turns.iter().enumerate() {
+        let (cluster, running) = enter(target, &mut cores[*turn], us(number as u64 * 10)).unwrap();
+        counts[cluster] += 1;
         held.push(running);
     }
     counts
+}
+
+/// How many enter one cluster that so many can, when they come to these cores in turn, so long after each other.
+fn fill(slots: u64, accounting: Accounting, turns: &[usize], pace: Duration) -> usize {
+    let algorithm = Algorithm::WaitAndWiden(WaitAndWidenParameters::default());
+    let target = target(algorithm, idle_clusters(1, accounting, slots));
+    let mut cores = cores(2, 0);
+    let mut held = Vec::new();
+    for (number, turn) in turns.iter().enumerate() {
+        let now = pace * number as u32;
+        for state in &cores {
+            state.loads().advance(now);
+        }
+        held.extend(enter(&target, &mut cores[*turn], now));
+    }
+    held.len()
 }
 
 proptest! {
@@ -48,7 +80,7 @@ proptest! {
         for accounting in ACCOUNTINGS {
             let target = idle_fleet(accounting, slots);
             let even = [REQUESTS / CLUSTERS; CLUSTERS];
-            prop_assert_eq!(burst(&target, 1, std::iter::repeat_n(0, REQUESTS), seed), even);
+            prop_assert_eq!(burst(&target, &mut cores(1, seed), &[0; REQUESTS]), even);
         }
     }
 
@@ -59,7 +91,7 @@ proptest! {
         slots in prop_oneof![Just(0), Just(1_000)],
     ) {
         for accounting in ACCOUNTINGS {
-            let counts = burst(&idle_fleet(accounting, slots), 2, turns.iter().copied(), seed);
+            let counts = burst(&idle_fleet(accounting, slots), &mut cores(2, seed), &turns);
             prop_assert!(counts.iter().all(|count| *count <= 10), "{counts:?}");
         }
     }
@@ -72,7 +104,24 @@ proptest! {
         for accounting in ACCOUNTINGS {
             let target = idle_fleet(accounting, 8);
             let even = [REQUESTS / CLUSTERS; CLUSTERS];
-            prop_assert_eq!(burst(&target, 2, turns.iter().copied(), seed), even);
+            prop_assert_eq!(burst(&target, &mut cores(2, seed), &turns), even);
+        }
+    }
+
+    /// As long as a core does not fill all that is left within the millisecond that the other keeps its changes.
+    #[test]
+    fn no_place_is_taken_twice(turns in vec(0..2_usize, 150)) {
+        for accounting in ACCOUNTINGS {
+            prop_assert_eq!(fill(100, accounting, &turns, us(100)), 100);
+        }
+    }
+
+    /// Else no more than the other keeps.
+    #[test]
+    fn what_one_core_keeps_is_all_that_another_can_miss(turns in vec(0..2_usize, 150)) {
+        for accounting in ACCOUNTINGS {
+            let entered = fill(100, accounting, &turns, Duration::ZERO);
+            prop_assert!((100..100 + super::CHANGES_HELD_MAX).contains(&entered), "{entered}");
         }
     }
 }

@@ -169,9 +169,11 @@ impl World {
                 let request =
                     RoutingRequest { input_tokens: Tokens(tokens), priority, ..RoutingRequest::default() };
                 let seen = loads.unflushed().read(&cluster.load, &cluster.stats, priority);
-                let place = loads.take_place(cluster, &request, Some(seen).filter(|_| by_load)).unwrap();
+                let stats = EffectiveStats::with_load(&cluster.stats, seen, priority);
+                let seen = by_load.then_some(seen.sent.attempts);
+                let place = loads.take_place(cluster, &request, &stats, seen).unwrap();
                 let backend = &cluster.backends[to.1];
-                let running = loads.hold(place, cluster, backend, now);
+                let running = loads.hold(place, cluster.uid, backend, now);
                 let ttl = backend.rtt.get().map_or(Duration::ZERO, |(rtt, _)| rtt.into());
                 let sequence = self.model.send(
                     core,
