@@ -6,7 +6,11 @@ use std::{
     io::{BufRead, BufReader, Read, Write},
     net::{TcpListener, TcpStream},
     process::Command,
-    sync::mpsc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::Relaxed},
+        mpsc,
+    },
     time::Duration,
 };
 
@@ -184,21 +188,22 @@ fn closes_idle_connections() {
     assert_eq!(idle.read(&mut [0]).unwrap(), 0);
 }
 
-#[test]
-fn registers_pushes_stats_and_registers_again_when_forgotten() {
+/// A control plane that takes what it is sent, and answers the pushes of stats for which `forgets` says so, counted
+/// from 0, as one that knows nothing. Returns its URL and what it was sent.
+fn control_plane(
+    forgets: impl Fn(usize) -> bool + Send + 'static,
+) -> (String, mpsc::Receiver<(String, Value)>) {
     let control_plane = TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = control_plane.local_addr().unwrap();
+    let url = format!("http://{}", control_plane.local_addr().unwrap());
     let (sender, received) = mpsc::channel();
     std::thread::spawn(move || {
-        // The first push of stats meets a control plane that knows nothing.
-        let mut forgot = false;
+        let mut pushes = 0..;
         for client in control_plane.incoming() {
             let mut client = client.unwrap();
             let mut reader = BufReader::new(client.try_clone().unwrap());
             while let Some((line, body)) = read_request(&mut reader) {
-                let forgets =
-                    line.starts_with("POST") && !std::mem::replace(&mut forgot, line.starts_with("POST"));
-                let status = if forgets { "404 Not Found" } else { "200 OK" };
+                let is_forgotten = line.starts_with("POST") && pushes.next().is_some_and(&forgets);
+                let status = if is_forgotten { "404 Not Found" } else { "200 OK" };
                 write!(client, "HTTP/1.1 {status}\r\ncontent-length: 0\r\n\r\n").unwrap();
                 if sender.send((line, body)).is_err() {
                     return;
@@ -206,7 +211,12 @@ fn registers_pushes_stats_and_registers_again_when_forgotten() {
             }
         }
     });
-    let url = format!("http://{address}");
+    (url, received)
+}
+
+#[test]
+fn registers_pushes_stats_and_registers_again_when_forgotten() {
+    let (url, received) = control_plane(|push| push == 0);
     let mut engine =
         Engine::start(&["--id", "e9", "--register", &url, "--cluster-id", "c", "--stats-interval-ms", "20"]);
     let next = || received.recv_timeout(Duration::from_secs(5)).unwrap();
@@ -228,6 +238,82 @@ fn registers_pushes_stats_and_registers_again_when_forgotten() {
         }
     };
     assert_eq!(last, "DELETE /api/v1/backends/e9 HTTP/1.1");
+}
+
+/// The stats of the next push for which `is_it` holds.
+fn push_where(received: &mpsc::Receiver<(String, Value)>, is_it: impl Fn(&Value) -> bool) -> Value {
+    loop {
+        let (line, body) = received.recv_timeout(Duration::from_secs(5)).expect("such a push comes");
+        let stats = &body["models"]["mock"];
+        if line.starts_with("POST") && is_it(stats) {
+            return stats.clone();
+        }
+    }
+}
+
+#[test]
+fn says_which_attempts_its_stats_include() {
+    let (url, received) = control_plane(|_| false);
+    let engine = Engine::start(&[
+        "--register",
+        &url,
+        "--handover",
+        "--on-change",
+        "--stats-interval-ms",
+        "20",
+        "--concurrency",
+        "1",
+        "--queue",
+        "1",
+        "--decode-tps",
+        "0.001",
+    ]);
+    let none = push_where(&received, |_| true);
+    assert_eq!((&none["attempts"], &none["stats_capabilities"]), (&json!({}), &json!(["change-driven"])));
+
+    let stamped = |attempt: &str| {
+        send(&engine, &format!("x-stargate-attempt: {attempt}\r\n"), &completion("a", 9, false))
+    };
+    let running = stamped("0000beef.3.2");
+    let stats = push_where(&received, |stats| stats["num_running_queries"] == 1);
+    assert_eq!(stats["attempts"], json!({"0000beef": {"3": {"through": 2, "except": [1]}}}), "{stats}");
+    let queued = stamped("0000beef.3.1");
+    let stats = push_where(&received, |stats| stats["queue_size"] == 1);
+    assert_eq!(stats["attempts"], json!({"0000beef": {"3": {"through": 2, "except": []}}}), "{stats}");
+    // Refused, it is in no queue, and on its way no more; so is what is no inference.
+    let refused = post(&engine, "x-stargate-attempt: 0000beef.3.3\r\n", &completion("a", 9, false));
+    assert_eq!(refused.status, 429);
+    assert_eq!(
+        request(engine.address(), "GET", "/v1/x", "x-stargate-attempt: 0000beef.4.1\r\n", b"").status,
+        404
+    );
+    let attempts =
+        json!({"0000beef": {"3": {"through": 3, "except": []}, "4": {"through": 1, "except": []}}});
+    let stats = push_where(&received, |stats| stats["attempts"] == attempts);
+    assert_eq!((&stats["num_running_queries"], &stats["queue_size"]), (&json!(1), &json!(1)), "{stats}");
+    // Neither of the two later ones met a free slot.
+    assert_eq!(engine.state()["arrived_without_free_slot"], 2);
+    drop((running, queued));
+    let stats = push_where(&received, |stats| stats["num_running_queries"] == 0);
+    assert_eq!(stats["attempts"], attempts, "what has ended has been counted before");
+}
+
+#[test]
+fn forgets_attempts_at_a_registration_that_ended() {
+    let forget = Arc::new(AtomicBool::new(false));
+    let forgets = forget.clone();
+    let (url, received) = control_plane(move |_| forgets.swap(false, Relaxed));
+    let engine = Engine::start(&["--register", &url, "--handover", "--stats-interval-ms", "20"]);
+    assert_eq!(post(&engine, "x-stargate-attempt: 0000beef.0.7\r\n", &completion("a", 1, false)).status, 200);
+    push_where(&received, |stats| stats["attempts"]["0000beef"]["0"]["through"] == 7);
+    forget.store(true, Relaxed);
+    let again = loop {
+        let (line, body) = received.recv_timeout(Duration::from_secs(5)).expect("it registers again");
+        if line.starts_with("PUT") {
+            break body["models"]["mock"]["stats"].clone();
+        }
+    };
+    assert_eq!(again["attempts"], json!({}), "{again}");
 }
 
 /// The request line and JSON body of one request; `None` at the end of the connection.

@@ -3,7 +3,7 @@
 
 use stargate_routing::{Accounting, ClusterStats, Nanos, Tokens, TokensPerSecond};
 
-use crate::registry::{ModelStats, Rate, Requests, TokenCount};
+use crate::registry::{ModelStats, Rate, Reporting, Requests, TokenCount};
 
 /// One active backend, as one target sees it.
 #[derive(Clone, Copy, Debug)]
@@ -14,7 +14,7 @@ pub struct Member<'a> {
     pub report: u64,
     /// Prefill throughput in tokens per second: reported, measured or assumed.
     pub input_tps: f64,
-    /// Smoothed round-trip time, once measured.
+    /// Round-trip time as routing sees it, once measured.
     pub rtt: Option<Nanos>,
 }
 
@@ -46,7 +46,7 @@ pub fn aggregate(members: &[Member<'_>]) -> ClusterStats {
         kv_used: tokens(|stats| stats.kv_cache_used_tokens),
         kv_free: tokens(|stats| stats.kv_cache_free_tokens),
         rtt: mean_rtt(members),
-        accounting: Accounting::InFlight,
+        accounting: accounting(members),
     }
 }
 
@@ -79,6 +79,17 @@ fn estimates(members: &[Member<'_>]) -> Box<[(u32, Nanos)]> {
             estimates.iter().map(|(priority, ms)| (priority, Nanos((ms * NANOS_PER_MS) as u64))).collect()
         })
         .unwrap_or_default()
+}
+
+/// By reservations only where every member's stats follow what is sent to it. A reservation ends after a round trip,
+/// or once it is handed over: at a member that is polled it would be gone long before the report that shows it.
+fn accounting(members: &[Member<'_>]) -> Accounting {
+    let follows = |member: &Member<'_>| member.stats.reporting() != Reporting::Polled;
+    if !members.is_empty() && members.iter().all(follows) {
+        Accounting::Reservations
+    } else {
+        Accounting::InFlight
+    }
 }
 
 /// Over the members whose time has been measured; 0 while none has.

@@ -3,15 +3,20 @@
 
 use std::{
     collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
     time::{SystemTime, UNIX_EPOCH},
 };
 
 use prometheus::{
     Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, TextEncoder,
-    core::{AtomicU64, Collector, GenericGauge, GenericGaugeVec},
+    core::{AtomicU64, Collector, Desc, Describer, GenericGauge, GenericGaugeVec},
+    proto::{self, Metric, MetricFamily, MetricType},
 };
-use stargate_dataplane::CoreLevels;
-use stargate_routing::Snapshot;
+use stargate_dataplane::{
+    CoreLevels,
+    rtt::{KernelFault, RttStatus},
+};
+use stargate_routing::{ReservationCounts, Snapshot};
 
 use crate::{health::Condition, registry::Registry};
 
@@ -68,6 +73,8 @@ pub(crate) struct Metrics {
     active_servers: LevelVec,
     backends: LevelVec,
     rtt: GaugeVec,
+    rtt_endpoints: Level,
+    rtt_faults: [Total; KernelFault::ALL.len()],
     ranking_share_deviation: GaugeVec,
     ranking_table_bytes: Level,
     snapshot_version: Level,
@@ -82,6 +89,9 @@ pub(crate) struct Metrics {
     panics: Total,
     expressions: [Total; 3],
     log_lines_dropped: Total,
+    reservations: [Total; 5],
+    reservations_pending: Level,
+    reservation_ttl: CountedHistogram,
 }
 
 /// What gauges are read off.
@@ -92,10 +102,19 @@ pub(crate) struct Gauges<'a> {
     pub(crate) snapshot: &'a Snapshot,
     /// Levels of every core; empty while there is no data plane.
     pub(crate) levels: &'a [CoreLevels],
+    /// How round-trip times are measured.
+    pub(crate) rtt: Option<RttStatus>,
     /// Version of the routing configuration.
     pub(crate) routing_version: u64,
     /// Lines that the log has dropped.
     pub(crate) log_lines_dropped: u64,
+}
+
+/// A histogram whose buckets somebody else counts.
+#[derive(Clone)]
+struct CountedHistogram {
+    desc: Desc,
+    counts: Arc<Mutex<ReservationCounts>>,
 }
 
 /// A counter that somebody else counts: it follows their total.
@@ -130,6 +149,11 @@ impl Metrics {
             "routing_expressions_total",
             "Values of x-routing-method; cached: kept from before, read: read anew, refused: answered with 400",
             &["result"],
+        );
+        let rtt_faults = counters(
+            "rtt_faults_total",
+            "Faults of the kernel program that measures round-trip times; other sources count for what it misses",
+            &["fault"],
         );
         Self {
             requests: counters(
@@ -224,9 +248,18 @@ impl Metrics {
             backends: int_gauges("backends", "Registered backends, by health", &["health"]),
             rtt: gauges(
                 "backend_rtt_seconds",
-                "Smoothed round-trip time to a backend; probe: TCP connect time of health checks",
+                "Round-trip time to a backend, by the source that counts; probe: TCP connect time of health checks",
                 &["inference_server_id", "source"],
             ),
+            rtt_endpoints: register(
+                &registry,
+                Level::with_opts(opts(
+                    "rtt_endpoints",
+                    "Addresses that the kernel program measures; 0 where it is not attached",
+                )),
+            ),
+            rtt_faults: KernelFault::ALL
+                .map(|fault| Total { counter: rtt_faults.with_label_values(&[fault.as_str()]), seen: 0 }),
             snapshot_version: register(
                 &registry,
                 Level::with_opts(opts("snapshot_version", "Version of the current snapshot")),
@@ -270,6 +303,30 @@ impl Metrics {
             panics: total("request_panics_total", "Requests that met a panic"),
             expressions: ["cached", "read", "refused"]
                 .map(|result| Total { counter: expressions.with_label_values(&[result]), seen: 0 }),
+            reservations: [
+                total("reservations_created_total", "Reservations made for work just sent to a cluster"),
+                total("reservations_expired_total", "Reservations that ended after their round trip"),
+                total("reservations_released_total", "Reservations that ended with their attempt"),
+                total(
+                    "reservations_dropped_total",
+                    "Reservations that ended with their backend's registration",
+                ),
+                total(
+                    "reservations_handed_over_total",
+                    "Reservations that ended with a report that says it includes their attempt",
+                ),
+            ],
+            reservations_pending: register(
+                &registry,
+                Level::with_opts(opts("reservations_pending", "Reservations that have not ended")),
+            ),
+            reservation_ttl: register(
+                &registry,
+                CountedHistogram::new(&opts(
+                    "reservation_ttl_seconds",
+                    "For how long reservations were made to live, those that end by time",
+                )),
+            ),
             registry,
         }
     }
@@ -283,6 +340,7 @@ impl Metrics {
         self.set_registry(gauges.registry);
         self.set_snapshot(gauges.snapshot);
         self.set_levels(gauges.levels);
+        self.set_rtt(gauges.rtt.as_ref());
         self.routing_version.set(gauges.routing_version);
         self.log_lines_dropped.follow(gauges.log_lines_dropped);
         let mut text = String::new();
@@ -305,12 +363,22 @@ impl Metrics {
                 Condition::Unhealthy => "unhealthy",
             };
             *by_condition.entry(condition).or_default() += 1;
-            if let Some(rtt) = registration.rtt.smoothed() {
-                self.rtt.with_label_values(&[registration.id.as_str(), "probe"]).set(rtt.as_secs_f64());
+            if let Some((rtt, source)) = registration.rtt() {
+                self.rtt
+                    .with_label_values(&[registration.id.as_str(), source.as_str()])
+                    .set(rtt.as_secs_f64());
             }
         }
         for (condition, count) in by_condition {
             self.backends.with_label_values(&[condition]).set(count);
+        }
+    }
+
+    fn set_rtt(&mut self, status: Option<&RttStatus>) {
+        let Some(kernel) = status.and_then(|status| status.kernel.as_ref()) else { return };
+        self.rtt_endpoints.set(kernel.entries as u64);
+        for (total, (_, count)) in self.rtt_faults.iter_mut().zip(kernel.faults) {
+            total.follow(count);
         }
     }
 
@@ -362,6 +430,13 @@ impl Metrics {
         cached.follow(sum(|level| level.expressions_found));
         read.follow(sum(|level| level.expressions_read));
         refused.follow(sum(|level| level.expressions_refused));
+        let counts = levels.iter().map(|level| &level.reservations).sum::<ReservationCounts>();
+        let ended = [counts.created, counts.expired, counts.released, counts.dropped, counts.handed_over];
+        for (total, count) in self.reservations.iter_mut().zip(ended) {
+            total.follow(count);
+        }
+        self.reservations_pending.set(counts.pending);
+        self.reservation_ttl.set(counts);
     }
 }
 
@@ -373,6 +448,48 @@ fn register<C: Collector + Clone + 'static>(
     let collector = collector.expect("a valid metric");
     registry.register(Box::new(collector.clone())).expect("a metric of its own name");
     collector
+}
+
+// === impl CountedHistogram ===
+
+impl CountedHistogram {
+    fn new(opts: &Opts) -> prometheus::Result<Self> {
+        Ok(Self { desc: opts.describe()?, counts: Arc::default() })
+    }
+
+    fn set(&self, counts: ReservationCounts) {
+        *self.counts.lock().unwrap_or_else(PoisonError::into_inner) = counts;
+    }
+}
+
+impl Collector for CountedHistogram {
+    fn desc(&self) -> Vec<&Desc> {
+        vec![&self.desc]
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        let counts = *self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cumulative = 0;
+        let buckets = ReservationCounts::TTL_BOUNDS.iter().zip(counts.ttl).map(|(bound, count)| {
+            cumulative += count;
+            let mut bucket = proto::Bucket::default();
+            bucket.set_upper_bound(bound.as_secs_f64());
+            bucket.set_cumulative_count(cumulative);
+            bucket
+        });
+        let mut histogram = proto::Histogram::default();
+        histogram.set_bucket(buckets.collect());
+        histogram.set_sample_count(counts.ttl.iter().sum());
+        histogram.set_sample_sum(counts.ttl_sum.as_secs_f64());
+        let mut family = MetricFamily::default();
+        family.set_name(self.desc.fq_name.clone());
+        family.set_help(self.desc.help.clone());
+        family.set_field_type(MetricType::HISTOGRAM);
+        let mut metric = Metric::default();
+        metric.set_histogram(histogram);
+        family.set_metric(vec![metric]);
+        vec![family]
+    }
 }
 
 // === impl Total ===

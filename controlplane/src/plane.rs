@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use stargate_dataplane::{Bells, CoreLevels, Observations, SharedSnapshot};
+use stargate_dataplane::{Bells, CoreLevels, GatewayId, Observations, SharedSnapshot, rtt::Rtt};
 use stargate_routing::BackendUid;
 use tokio::{
     sync::{Notify, watch},
@@ -27,7 +27,7 @@ use crate::{
     names::BackendId,
     observe::Observer,
     publish::Publisher,
-    registry::{RegisterRequest, Registered, Registry, RegistryError, StatsRequest},
+    registry::{RegisterRequest, Registered, Registration, Registry, RegistryError, StatsRequest},
     supervise::supervise,
 };
 
@@ -57,6 +57,7 @@ pub struct ControlPlane {
     snapshot: SharedSnapshot,
     observer: Mutex<Observer>,
     data_plane: OnceLock<Cores>,
+    rtt: OnceLock<Rtt>,
     log_lines_dropped: OnceLock<Count>,
     changed: Notify,
     leases_changed: Notify,
@@ -67,6 +68,7 @@ pub struct ControlPlane {
 
 /// The data plane as far as it is watched.
 struct Cores {
+    gateway: GatewayId,
     observations: Observations,
     bells: Bells,
     levels: Box<dyn Fn() -> Vec<CoreLevels> + Send + Sync>,
@@ -115,6 +117,7 @@ impl ControlPlane {
             routing_changes: tokio::sync::Mutex::new(store),
             observer: Mutex::new(observer),
             data_plane: OnceLock::new(),
+            rtt: OnceLock::new(),
             log_lines_dropped: OnceLock::new(),
             changed: Notify::new(),
             leases_changed: Notify::new(),
@@ -141,14 +144,42 @@ impl ControlPlane {
         }
     }
 
-    /// Watches a data plane; the first one given is kept.
+    /// Watches a data plane; the first one given is kept. `gateway` is what it stamps its attempts with.
     pub fn attach(
         &self,
+        gateway: GatewayId,
         observations: Observations,
         bells: Bells,
         levels: impl Fn() -> Vec<CoreLevels> + Send + Sync + 'static,
     ) {
-        let _ = self.data_plane.set(Cores { observations, bells, levels: Box::new(levels) });
+        let cores = Cores { gateway, observations, bells, levels: Box::new(levels) };
+        if self.data_plane.set(cores).is_ok() {
+            lock(&self.publisher).set_gateway(gateway);
+            self.changed.notify_one();
+        }
+    }
+
+    /// What the attempts of the data plane are stamped with; `None` while none is watched.
+    pub fn gateway_id(&self) -> Option<GatewayId> {
+        self.data_plane.get().map(|cores| cores.gateway)
+    }
+
+    /// Has round-trip times measured to all backends, from before the first connection; the first one given is kept. To
+    /// be called before [`Self::spawn`], which starts health checks.
+    pub fn attach_rtt(&self, rtt: Rtt) {
+        if self.rtt.set(rtt.clone()).is_ok() {
+            lock(&self.publisher).set_rtt(rtt);
+        }
+    }
+
+    /// How round-trip times are measured; `None` while nobody does but health checks.
+    pub fn rtt(&self) -> Option<&Rtt> {
+        self.rtt.get()
+    }
+
+    /// Levels of every core; empty while there is no data plane.
+    pub fn levels(&self) -> Vec<CoreLevels> {
+        self.data_plane.get().map(|cores| (cores.levels)()).unwrap_or_default()
     }
 
     /// Takes how many lines the log has dropped, for the metrics; the first one given is kept.
@@ -324,12 +355,13 @@ impl ControlPlane {
     /// Metrics in Prometheus' text format, with everything that has been observed until now.
     pub fn scrape(&self) -> String {
         self.observe();
-        let levels = self.data_plane.get().map(|cores| (cores.levels)()).unwrap_or_default();
+        let levels = self.levels();
         let registry = self.registry();
         let gauges = Gauges {
             registry: &registry,
             snapshot: &self.snapshot.load(),
             levels: &levels,
+            rtt: self.rtt.get().map(Rtt::status),
             routing_version: lock(&self.routing).current().number,
             log_lines_dropped: self.log_lines_dropped.get().map_or(0, |count| count()),
         };
@@ -350,6 +382,7 @@ impl ControlPlane {
             registry.measured(uid, &target.model, sample, now);
         }
         registry.expire_measured(now);
+        registry.follow_rtts();
         if registry.revision() != before {
             self.changed.notify_one();
         }
@@ -375,10 +408,21 @@ impl ControlPlane {
         let mut registry = self.registry();
         let before = registry.revision();
         let transition = registry.checked(uid, report);
+        if let (Some(rtt), Some(handshake)) = (self.rtt.get(), report.handshake)
+            && let Some(backend) = registry.by_uid(uid).and_then(Registration::backend)
+        {
+            rtt.handshake(backend, handshake);
+        }
         if registry.revision() != before {
             self.changed.notify_one();
         }
         transition
+    }
+
+    /// Waits until everything that is registered now is published, and so known to whoever measures round trips.
+    pub(crate) async fn settle_registered(&self) {
+        let revision = self.registry().revision();
+        self.settle(revision).await;
     }
 
     /// Waits until `revision` is published, so that an answer never comes before its effect.

@@ -2,9 +2,11 @@
 //!
 //! What must outlive a snapshot lives here: a (target, cluster) pair keeps its identity and its in-flight
 //! counters from its first backend's registration to its last one's end, whatever health checks and stats do;
-//! so do the weights that it is ranked by ([`held`]) and a target's ranking table ([`tables`]).
+//! so do the weights that it is ranked by ([`held`]) and a target's ranking table ([`tables`]). What is published is
+//! the cache of what is published next: the backends and the inclusions in it are taken over while they are the same.
 
 mod held;
+mod inclusions;
 mod tables;
 
 use std::{
@@ -13,14 +15,14 @@ use std::{
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
-use stargate_dataplane::SharedSnapshot;
+use stargate_dataplane::{GatewayId, SharedSnapshot, rtt::Rtt};
 use stargate_routing::{
     Backend, Cluster, ClusterLoad, ClusterUid, RendezvousWeights, RoundRobinCursor, Snapshot, Target,
     TargetName,
 };
 
-use self::tables::TableSlot;
 pub use self::tables::{BuiltTable, TableJob};
+use self::{inclusions::NewInclusions, tables::TableSlot};
 use crate::{
     aggregate::{Member, aggregate},
     config::Policies,
@@ -37,6 +39,12 @@ pub struct Publisher {
     last_cluster: u64,
     /// Whose table was handed out to be built last.
     last_table: Option<Arc<TargetName>>,
+    /// Whose attempts are looked for in reports; `None` while no data plane is there.
+    gateway: Option<GatewayId>,
+    /// The registry's `backends_revision` that the backends were published by.
+    backends_revision: u64,
+    /// Who is to know of new backends before anyone can connect to them.
+    rtt: Option<Rtt>,
 }
 
 /// What a target keeps across snapshots.
@@ -71,6 +79,9 @@ impl Publisher {
             slots: BTreeMap::new(),
             last_cluster: 0,
             last_table: None,
+            gateway: None,
+            backends_revision: 0,
+            rtt: None,
         }
     }
 
@@ -79,26 +90,63 @@ impl Publisher {
         self.shared.clone()
     }
 
+    /// From now on `rtt` follows each snapshot before it is there for all; first the current one.
+    pub fn set_rtt(&mut self, rtt: Rtt) {
+        rtt.follow(&self.shared.load());
+        self.rtt = Some(rtt);
+    }
+
     /// Takes what holds for each model from the next publication on.
     pub fn set_routing(&mut self, routing: Policies) {
         self.routing = routing;
+    }
+
+    /// Takes whose attempts count, from the next publication on.
+    pub fn set_gateway(&mut self, gateway: GatewayId) {
+        self.gateway = Some(gateway);
     }
 
     /// Publishes the registry's state, unless nothing changed. True when it did.
     pub fn publish(&mut self, registry: &Registry) -> bool {
         let plan = plan(registry);
         self.follow(&plan);
-        let targets: Vec<Target> = plan.iter().map(|(name, clusters)| self.target(name, clusters)).collect();
-        let current = self.shared.load();
+        let current = self.shared.load_full();
+        let mut inclusions = NewInclusions::new(self.gateway, &current.inclusions);
+        let targets: Vec<Target> =
+            plan.iter().map(|(name, clusters)| self.target(name, clusters, &mut inclusions)).collect();
+        let inclusions = inclusions.finish();
+        let backends = self.backends(registry, current.backends.as_ref());
         let is_same = current.version > 0
+            && current.backends.as_ref().is_some_and(|old| Arc::ptr_eq(old, &backends))
+            && current.inclusions.is_copy_of(&inclusions)
             && current.targets().len() == targets.len()
             && current.targets().iter().zip(&targets).all(|(old, new)| is_same_target(old, new));
         if is_same {
             return false;
         }
-        let snapshot = Snapshot::new(current.version + 1, unix_ms(), targets);
+        let mut snapshot = Snapshot::new(current.version + 1, unix_ms(), targets);
+        snapshot.backends = Some(backends);
+        snapshot.inclusions = inclusions;
+        if let Some(rtt) = &self.rtt {
+            rtt.follow(&snapshot);
+        }
         self.shared.store(Arc::new(snapshot));
         true
+    }
+
+    /// All backends with an address, ordered by uid; `former` while they are the same.
+    fn backends(&mut self, registry: &Registry, former: Option<&Arc<[Arc<Backend>]>>) -> Arc<[Arc<Backend>]> {
+        let revision = std::mem::replace(&mut self.backends_revision, registry.backends_revision());
+        if let Some(former) = former.filter(|_| revision == self.backends_revision) {
+            return former.clone();
+        }
+        let mut backends: Vec<Arc<Backend>> =
+            registry.backends().filter_map(|registration| registration.backend().cloned()).collect();
+        backends.sort_unstable_by_key(|backend| backend.uid);
+        match former {
+            Some(former) if is_same_list(former, &backends) => former.clone(),
+            _ => backends.into(),
+        }
     }
 
     /// Ends what has no registration left and begins what is new.
@@ -134,6 +182,7 @@ impl Publisher {
         &mut self,
         name: &TargetName,
         clusters: &BTreeMap<Arc<str>, Vec<(&Registration, &Model)>>,
+        inclusions: &mut NewInclusions<'_>,
     ) -> Target {
         let slot = self.slots.get_mut(name).expect("followed before");
         let policy = self.routing.policy(&name.model).clone();
@@ -149,11 +198,14 @@ impl Publisher {
                         stats: &model.stats,
                         report: model.report,
                         input_tps: model.input_tps().unwrap_or(assumed),
-                        rtt: registration.rtt.routed(),
+                        rtt: registration.routed_rtt(),
                     })
                     .collect();
                 let backends: Box<[Arc<Backend>]> =
                     active.iter().filter_map(|(registration, _)| registration.backend().cloned()).collect();
+                for (registration, model) in active {
+                    inclusions.add(kept.uid, registration.backend_uid(), model);
+                }
                 let stats = aggregate(&members);
                 kept.held = held::follow(kept.held, RendezvousWeights::reported(&stats));
                 Cluster {
@@ -209,11 +261,12 @@ fn is_same_target(old: &Target, new: &Target) -> bool {
         && old.ranking.as_ref().map(Arc::as_ptr) == new.ranking.as_ref().map(Arc::as_ptr)
         && old.clusters.len() == new.clusters.len()
         && old.clusters.iter().zip(&new.clusters).all(|(old, new)| {
-            old.uid == new.uid
-                && old.stats == new.stats
-                && old.backends.len() == new.backends.len()
-                && old.backends.iter().zip(&new.backends).all(|(old, new)| Arc::ptr_eq(old, new))
+            old.uid == new.uid && old.stats == new.stats && is_same_list(&old.backends, &new.backends)
         })
+}
+
+fn is_same_list(old: &[Arc<Backend>], new: &[Arc<Backend>]) -> bool {
+    old.len() == new.len() && old.iter().zip(new).all(|(old, new)| Arc::ptr_eq(old, new))
 }
 
 fn unix_ms() -> u64 {

@@ -124,7 +124,10 @@ async fn connect(
     }
     let limit = core.settings.timeouts.connect;
     let failure = match race(Socket::connect(backend.address), client, limit).await {
-        Raced::Done(Ok(socket)) => return Ok(Upstream::new(socket, backend, false, active)),
+        Raced::Done(Ok(socket)) => {
+            core.shared.tcp_info.connected(backend, &socket);
+            return Ok(Upstream::new(socket, backend, false, active));
+        }
         Raced::Done(Err(error)) => error.to_string(),
         Raced::TimedOut => format!("no answer within {limit:?} (timeouts.connect_ms)"),
         Raced::ClientLeft => return Err(AttemptEnd::ClientLeft),

@@ -30,7 +30,7 @@ pub(crate) struct Ear {
 }
 
 /// The bells of all cores of a data plane; outlives it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Bells {
     pub(crate) bells: Vec<Arc<Bell>>,
 }

@@ -21,6 +21,7 @@ use crate::{
     core::{Core, Shared},
     deadlines::TICK,
     driver::CoreRuntime,
+    flush::flush,
     levels::Levels,
     observation::Observation,
     race::{First, first},
@@ -136,6 +137,7 @@ fn run(start: Start, wires: Wires, started: &mpsc::SyncSender<Result<Arc<Levels>
         };
         monoio::spawn(tick(core.clone()));
         monoio::spawn(serve(core.clone()));
+        monoio::spawn(flush(core.clone()));
         monoio::spawn(hear(core.clone(), wires.ear));
         let _ = started.send(Ok(levels));
         serve_until(&core, drained).await;
@@ -195,7 +197,8 @@ async fn drain(core: &Core) -> u64 {
     cut
 }
 
-fn thread_cpu_time() -> Duration {
+/// CPU time that the calling thread has taken.
+pub(crate) fn thread_cpu_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.try_into().unwrap_or_default(), time.tv_nsec.try_into().unwrap_or_default())
 }

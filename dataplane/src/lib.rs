@@ -24,6 +24,8 @@ mod driver;
 mod error;
 mod exchange;
 mod explain;
+mod flush;
+mod gateway_id;
 mod http;
 mod levels;
 mod observation;
@@ -37,10 +39,12 @@ mod request_id;
 mod reserved;
 mod retry_budget;
 mod routing_method;
+pub mod rtt;
 mod settings;
 mod socket;
 mod upstream_request;
 mod waiting;
+mod wakeup;
 mod write;
 
 use std::{
@@ -52,20 +56,25 @@ use std::{
 
 use arc_swap::ArcSwap;
 use crossbeam::queue::ArrayQueue;
-use stargate_routing::Snapshot;
+use stargate_routing::{ReservationCounts, Snapshot};
 
 use crate::{
     core::Shared,
     core_thread::{CoreThread, Start, allowed_cpus, listen},
+    rtt::{Rtt, RttError, RttService, Tell},
 };
 pub use bell::Bells;
 pub use error::{ErrorCode, ErrorRow, Fault};
 pub use explain::{ReadRequest, RequestRefusal, read_request};
+pub use gateway_id::{GatewayId, InvalidGatewayId};
 pub use observation::{
     Attempt, AttemptResult, Failure, Observation, Observations, Rejection, Request, Selection, WaitedFor,
 };
 pub use routing_method::{ExpressionError, method_of};
-pub use settings::{Driver, HeaderPolicy, Limits, Pool, Retry, Settings, SettingsError, Timeouts};
+pub use settings::{
+    Driver, HeaderPolicy, KernelLog, Limits, Pool, Reservations, Retry, RttChoice, RttSettings, Settings,
+    SettingsError, Timeouts,
+};
 
 /// Where the control plane publishes and every core looks. Cores see a new snapshot at their next
 /// decision; those with requests that wait are woken by [`Bells`].
@@ -97,16 +106,21 @@ pub enum StartError {
     #[error("{0}")]
     Driver(String),
     /// A thread cannot be started.
-    #[error("cannot start a core thread: {0}")]
+    #[error("cannot start a thread: {0}")]
     Thread(io::Error),
+    /// Round-trip times cannot be measured as asked for.
+    #[error(transparent)]
+    Rtt(#[from] RttError),
 }
 
 /// A running data plane.
 #[derive(Debug)]
 pub struct DataPlane {
+    gateway_id: GatewayId,
     addresses: Vec<SocketAddr>,
     observations: Observations,
     cores: Vec<CoreThread>,
+    rtt: RttService,
 }
 
 /// Reads the levels of all cores of a data plane; outlives it.
@@ -150,14 +164,17 @@ pub struct CoreLevels {
     pub expressions_read: u64,
     /// Routing expressions that were refused, since start.
     pub expressions_refused: u64,
+    /// What has become of its reservations, as of some moment within the last tick of 25 ms.
+    pub reservations: ReservationCounts,
 }
 
-/// Starts one thread a core and returns when all of them listen.
+/// Starts one thread a core and returns when all of them listen. `tell` takes what is for the host's log, first how
+/// round-trip times are measured.
 ///
 /// # Errors
 /// See [`StartError`]; nothing is left running.
 #[expect(clippy::needless_pass_by_value, reason = "the data plane keeps it; what it hands on are clones")]
-pub fn start(settings: Settings, snapshot: SharedSnapshot) -> Result<DataPlane, StartError> {
+pub fn start(settings: Settings, snapshot: SharedSnapshot, tell: Tell) -> Result<DataPlane, StartError> {
     settings.validate()?;
     let allowed = allowed_cpus();
     let cpus = if settings.cores.is_empty() { allowed.clone() } else { settings.cores.clone() };
@@ -166,15 +183,23 @@ pub fn start(settings: Settings, snapshot: SharedSnapshot) -> Result<DataPlane, 
     }
     let (addresses, listeners) = listen_on_all(&settings.listen, cpus.len())?;
     let started_unix_s = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs();
+    // Before any core, whose first connection is to be measured.
+    let rtt = RttService::start(settings.rtt, tell)?;
     let shared = Arc::new(Shared {
         started_unix_s,
-        gateway: fastrand::u32(..),
+        gateway: GatewayId::draw(),
         cores: cpus.len(),
+        tcp_info: rtt.tcp_info(),
         ..Shared::default()
     });
     let settings = Arc::new(settings);
-    let mut data_plane =
-        DataPlane { addresses, observations: Observations { queues: Vec::new() }, cores: Vec::new() };
+    let mut data_plane = DataPlane {
+        gateway_id: shared.gateway,
+        addresses,
+        observations: Observations::default(),
+        cores: Vec::new(),
+        rtt,
+    };
     for (cpu, listeners) in cpus.into_iter().zip(listeners) {
         let observations = Arc::new(ArrayQueue::new(observation::QUEUE_CAPACITY));
         data_plane.observations.queues.push(observations.clone());
@@ -226,6 +251,11 @@ impl DataPlane {
         &self.addresses
     }
 
+    /// What its attempts are stamped with.
+    pub fn gateway_id(&self) -> GatewayId {
+        self.gateway_id
+    }
+
     /// The control plane's end of the observation queues.
     pub fn observations(&self) -> Observations {
         self.observations.clone()
@@ -241,6 +271,11 @@ impl DataPlane {
         LevelReader { cores: self.cores.iter().map(|core| core.levels.clone()).collect() }
     }
 
+    /// How round-trip times to backends are measured.
+    pub fn rtt(&self) -> Rtt {
+        self.rtt.rtt().clone()
+    }
+
     /// What to ring after each snapshot that was stored.
     pub fn bells(&self) -> Bells {
         Bells { bells: self.cores.iter().map(|core| core.bell.clone()).collect() }
@@ -250,7 +285,9 @@ impl DataPlane {
     /// threads. Blocks until they have ended. Returns how many requests were cut at the end of the grace.
     pub fn shutdown(self) -> u64 {
         self.cores.iter().for_each(CoreThread::start_draining);
-        self.cores.into_iter().map(CoreThread::join).sum()
+        let cut = self.cores.into_iter().map(CoreThread::join).sum();
+        self.rtt.stop();
+        cut
     }
 }
 

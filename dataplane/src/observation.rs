@@ -148,7 +148,7 @@ pub struct Failure {
 }
 
 /// The control plane's end of the queues of all cores.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Observations {
     pub(crate) queues: Vec<Arc<ArrayQueue<Observation>>>,
 }

@@ -105,6 +105,7 @@ pub(crate) async fn relay(
     let (result, ended, after) = match sent {
         Ok(()) => {
             if upstream.is_reusable(&head) && !progress.is_excess {
+                core.shared.tcp_info.answered(&upstream.backend, &upstream.socket);
                 let mut pool = core.pool.borrow_mut();
                 pool.give(upstream.backend.uid, upstream.socket, head.keep_alive_timeout, Instant::now());
                 core.levels.upstream_idle.set(pool.count());

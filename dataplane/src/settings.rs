@@ -24,6 +24,10 @@ pub struct Settings {
     pub pool: Pool,
     /// When a failed attempt is followed by another.
     pub retry: Retry,
+    /// How long reservations live.
+    pub reservations: Reservations,
+    /// How round-trip times to backends are measured.
+    pub rtt: RttSettings,
 }
 
 /// Which kernel interface does the I/O.
@@ -116,6 +120,49 @@ pub struct Retry {
     pub retry_on_stale_connection: bool,
 }
 
+/// How long a reservation lives whose end no report tells: one round trip to its backend, within these bounds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reservations {
+    /// The least, and the time where no round trip was measured.
+    pub ttl_min: Duration,
+    /// The most.
+    pub ttl_max: Duration,
+}
+
+/// How round-trip times to backends are measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RttSettings {
+    /// By whom.
+    pub source: RttChoice,
+    /// What the kernel program logs.
+    pub kernel_log: KernelLog,
+}
+
+/// Who is to measure round-trip times. Health checks always do, too: what they find counts where the source has
+/// nothing.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RttChoice {
+    /// The best that works here.
+    #[default]
+    Auto,
+    /// The kernel program; starting fails, with the reason, where it cannot be attached.
+    Ebpf,
+    /// `TCP_INFO` of this gateway's own sockets.
+    TcpInfo,
+    /// Health checks alone.
+    Probe,
+}
+
+/// What the kernel program logs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KernelLog {
+    /// What should not happen.
+    #[default]
+    Faults,
+    /// Each connection that is measured, too.
+    Debug,
+}
+
 /// A setting that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{setting}: {found} is not allowed, {allowed}")]
@@ -146,6 +193,8 @@ impl Default for Settings {
             headers: HeaderPolicy::default(),
             pool: Pool::default(),
             retry: Retry::default(),
+            reservations: Reservations::default(),
+            rtt: RttSettings::default(),
         }
     }
 }
@@ -201,6 +250,13 @@ impl Settings {
         ] {
             check(!value.is_zero(), setting, format!("{value:?}"), "longer than 0")?;
         }
+        let Reservations { ttl_min, ttl_max } = self.reservations;
+        check(
+            ttl_min <= ttl_max,
+            "reservations.ttl_min",
+            format!("{ttl_min:?}"),
+            "at most reservations.ttl_max",
+        )?;
         check(
             self.retry.max_connect_retries + self.retry.max_rejection_retries
                 < stargate_routing::Exclusions::CAPACITY as u32,
@@ -211,6 +267,18 @@ impl Settings {
             ),
             "7 together at most",
         )
+    }
+}
+
+impl RttChoice {
+    /// As it is written in the configuration.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Ebpf => "ebpf",
+            Self::TcpInfo => "tcp-info",
+            Self::Probe => "probe",
+        }
     }
 }
 
@@ -276,5 +344,12 @@ impl Default for Retry {
             budget_min_per_second: 3,
             retry_on_stale_connection: false,
         }
+    }
+}
+
+impl Default for Reservations {
+    fn default() -> Self {
+        let (ttl_min, ttl_max) = stargate_routing::CoreLoads::TTL.into_inner();
+        Self { ttl_min, ttl_max }
     }
 }

@@ -5,16 +5,17 @@
 //! stay quiet for long, a wait holds no buffer: first readiness, then a non-blocking read, which can also be
 //! given up at any time without losing bytes that the kernel had taken.
 //!
-//! This module exists for the two things that need `unsafe`: monoio gives a raw descriptor where the system
+//! This module exists for the three things that need `unsafe`: monoio gives a raw descriptor where the system
 //! call wrappers want a borrowed one, and asks for `&mut` to start an operation although it only copies the
-//! descriptor's handle.
+//! descriptor's handle; and none of the wrappers in use knows `TCP_INFO`.
 #![allow(unsafe_code)]
 
 use std::{
     cell::UnsafeCell,
     io::{self, IoSlice},
+    mem::size_of,
     net::SocketAddr,
-    os::fd::{AsRawFd, BorrowedFd},
+    os::fd::{AsFd, AsRawFd, BorrowedFd},
     rc::Rc,
 };
 
@@ -33,6 +34,22 @@ use rustix::{
 #[derive(Clone, Debug)]
 pub(crate) struct Socket {
     stream: Rc<UnsafeCell<TcpStream>>,
+}
+
+/// What the kernel tells of a TCP connection, as far as it is used: `struct tcp_info` of `linux/tcp.h` to `tcpi_rtt`.
+/// The kernel fills in as much as there is room for, and has never moved a field.
+#[derive(Clone, Copy, Debug, Default)]
+#[repr(C)]
+pub(crate) struct TcpInfo {
+    /// State, flags and options.
+    _bytes: [u8; 8],
+    /// Timeouts, segment sizes, counts.
+    _before: [u32; 9],
+    /// Time since data was last sent, in ms.
+    pub(crate) last_data_sent_ms: u32,
+    _between: [u32; 5],
+    /// Smoothed round-trip time (RFC 6298) in µs; the handshake's own at first.
+    pub(crate) rtt_us: u32,
 }
 
 /// What a look at an idle connection shows.
@@ -119,6 +136,11 @@ impl Socket {
         }
     }
 
+    /// What the kernel tells of the connection.
+    pub(crate) fn tcp_info(&self) -> io::Result<TcpInfo> {
+        tcp_info(self.borrow())
+    }
+
     /// Ends the connection in both directions now, though operations on it may still be pending. The peer
     /// sees an orderly end.
     pub(crate) fn shutdown(&self) {
@@ -167,11 +189,67 @@ pub(crate) fn try_accept(listener: &TcpListener) -> io::Result<Socket> {
     Socket::new(TcpStream::from_std(std::net::TcpStream::from(accepted))?)
 }
 
+/// What the kernel tells of a TCP connection.
+pub(crate) fn tcp_info(socket: impl AsFd) -> io::Result<TcpInfo> {
+    let mut info = TcpInfo::default();
+    let mut length = size_of::<TcpInfo>() as libc::socklen_t;
+    // SAFETY: the descriptor is open for as long as `socket` is borrowed. The kernel writes `length` bytes at most, into
+    // a struct of plain integers of just that size, any bytes of which are valid.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::IPPROTO_TCP,
+            libc::TCP_INFO,
+            (&raw mut info).cast(),
+            &raw mut length,
+        )
+    };
+    match result {
+        0 if length as usize == size_of::<TcpInfo>() => Ok(info),
+        0 => Err(io::Error::new(io::ErrorKind::Unsupported, "the kernel tells too little of a connection")),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
 fn retry<T>(mut call: impl FnMut() -> rustix::io::Result<T>) -> io::Result<T> {
     loop {
         match call() {
             Err(Errno::INTR) => {}
             result => return Ok(result?),
         }
+    }
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "a test may block")]
+mod tests {
+    use std::{
+        io::{Read, Write},
+        mem::offset_of,
+    };
+
+    use super::*;
+
+    #[test]
+    fn the_fields_of_tcp_info_are_where_the_kernel_has_them() {
+        // `offsetof` of tcpi_last_data_sent and tcpi_rtt.
+        assert_eq!(offset_of!(TcpInfo, last_data_sent_ms), 44);
+        assert_eq!(offset_of!(TcpInfo, rtt_us), 68);
+        assert_eq!(size_of::<TcpInfo>(), 72);
+    }
+
+    #[test]
+    fn a_connection_tells_its_round_trip_and_a_listener_none() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut near = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut far, _) = listener.accept().unwrap();
+        near.write_all(b"x").unwrap();
+        far.read_exact(&mut [0]).unwrap();
+        let info = tcp_info(&near).unwrap();
+        assert!((1..1_000_000).contains(&info.rtt_us), "{info:?}");
+        assert!(info.last_data_sent_ms < 10_000, "{info:?}");
+        assert_eq!(tcp_info(&listener).unwrap().rtt_us, 0);
+        let datagrams = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        assert!(tcp_info(&datagrams).is_err());
     }
 }

@@ -12,14 +12,23 @@ const MAPPED_PREFIX: u32 = 0xffff;
 /// The kernel keeps eight times the smoothed RTT.
 const SMOOTHED_SHIFT: u32 = 3;
 
+/// What the kernel's minimum is before the first sample.
+const NO_MINIMUM: u32 = u32::MAX;
+
 /// What a program needs to know of the connection that it runs for.
 pub(crate) struct Connection {
-    /// Which callback this is.
-    pub(crate) operation: u32,
     /// Where the connection goes.
     pub(crate) endpoint: Endpoint,
-    /// Smoothed RTT in µs; 0 before the first sample.
+    /// Smoothed RTT in µs; 0 before the first sample. In an RTT callback, before the sample that it is about.
     pub(crate) smoothed_us: u32,
+    /// Smallest RTT in µs of the last minutes; 0 before the first sample.
+    pub(crate) min_us: u32,
+    /// In an RTT callback, the sample as it was measured, in µs; 0 before Linux 6.10.
+    pub(crate) sample_us: u32,
+    /// In an RTT callback, the smoothed RTT in µs with that sample; 0 before Linux 6.10.
+    pub(crate) smoothed_after_us: u32,
+    /// Which callbacks are turned on.
+    pub(crate) callbacks: u32,
 }
 
 /// Reads one field of the context.
@@ -28,6 +37,12 @@ macro_rules! field {
         // SAFETY: the context points at a valid bpf_sock_ops for the program's run.
         unsafe { core::ptr::read_volatile(&raw const (*$context.ops).$($field)+) }
     };
+}
+
+/// Which callback the program runs for.
+#[inline(always)]
+pub(crate) fn operation(context: &SockOpsContext) -> u32 {
+    field!(context, op)
 }
 
 // === impl Connection ===
@@ -40,7 +55,6 @@ impl Connection {
     /// hence every field here, at once, volatile.
     #[inline(always)]
     pub(crate) fn read(context: &SockOpsContext) -> Option<Self> {
-        let operation = field!(context, op);
         let family = field!(context, family);
         let ip4 = field!(context, remote_ip4);
         let ip6 = [
@@ -51,6 +65,10 @@ impl Connection {
         ];
         let port = field!(context, remote_port);
         let smoothed = field!(context, srtt_us);
+        let min_us = field!(context, rtt_min);
+        let callbacks = field!(context, bpf_sock_ops_cb_flags);
+        let sample_us = field!(context, __bindgen_anon_1.args[0]);
+        let smoothed_after = field!(context, __bindgen_anon_1.args[1]);
         let address = match family {
             AF_INET => [0, 0, MAPPED_PREFIX.to_be(), ip4],
             AF_INET6 => ip6,
@@ -58,6 +76,13 @@ impl Connection {
         };
         // Of the port's field the upper half is used, in network byte order.
         let endpoint = Endpoint { address, port: u32::from_be(port) };
-        Some(Self { operation, endpoint, smoothed_us: smoothed >> SMOOTHED_SHIFT })
+        Some(Self {
+            endpoint,
+            smoothed_us: smoothed >> SMOOTHED_SHIFT,
+            min_us: if min_us == NO_MINIMUM { 0 } else { min_us },
+            sample_us,
+            smoothed_after_us: smoothed_after >> SMOOTHED_SHIFT,
+            callbacks,
+        })
     }
 }

@@ -17,7 +17,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct EngineBuilder {
     id: String,
-    flags: BTreeMap<String, String>,
+    flags: BTreeMap<String, Option<String>>,
 }
 
 /// A running mock engine.
@@ -33,7 +33,24 @@ impl EngineBuilder {
     /// Sets a flag, given without its dashes; the last value counts.
     #[must_use]
     pub fn flag(mut self, name: &str, value: impl fmt::Display) -> Self {
-        self.flags.insert(format!("--{name}"), value.to_string());
+        self.flags.insert(format!("--{name}"), Some(value.to_string()));
+        self
+    }
+
+    /// Makes it push its stats at every change, and say so.
+    #[must_use]
+    pub fn on_change(self) -> Self {
+        self.switch("on-change")
+    }
+
+    /// Makes its stats say which attempts they include.
+    #[must_use]
+    pub fn handover(self) -> Self {
+        self.switch("handover")
+    }
+
+    fn switch(mut self, name: &str) -> Self {
+        self.flags.insert(format!("--{name}"), None);
         self
     }
 
@@ -48,7 +65,7 @@ impl EngineBuilder {
     pub fn start(&self) -> Engine {
         let mut command = Command::new(Binary::Bench.path());
         command.args(["mock-engine", "--listen", "127.0.0.1:0", "--id", &self.id]);
-        command.args(self.flags.iter().flat_map(|(name, value)| [name, value]));
+        command.args(self.flags.iter().flat_map(|(name, value)| [Some(name), value.as_ref()]).flatten());
         let process = Process::start(&format!("engine-{}", self.id), command);
         let address = process.ready_value("listen").parse().expect("an address in the ready line");
         Engine { process, address }

@@ -10,8 +10,10 @@
 
 mod binaries;
 mod blackhole;
+mod cgroup;
 mod client;
 mod connection;
+mod delayed_path;
 mod engine;
 mod gate;
 mod gateway;
@@ -22,11 +24,14 @@ mod raw_engine;
 mod request;
 mod response;
 mod sse;
+mod tun;
 
 pub use binaries::{Binary, target_dir, workspace_dir};
 pub use blackhole::Blackhole;
+pub use cgroup::Cgroup;
 pub use client::Client;
 pub use connection::{Connection, ReadError};
+pub use delayed_path::DelayedPath;
 pub use engine::{Engine, EngineBuilder};
 pub use gate::Gate;
 pub use gateway::{Gateway, GatewayBuilder};

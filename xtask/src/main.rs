@@ -31,10 +31,10 @@ enum Task {
     Ci,
     /// Fuzzes what reads configuration and routing expressions.
     Fuzz(fuzz::Options),
-    /// Installs what building the kernel programs needs (Debian; as root).
+    /// Installs what building the kernel programs needs (Debian and Ubuntu; elsewhere says what to do).
     SetupEbpf,
-    /// Builds the kernel programs.
-    BuildEbpf,
+    /// Builds the kernel programs and embeds them in the daemon.
+    BuildEbpf(ebpf::Options),
 }
 
 fn main() -> ExitCode {
@@ -43,7 +43,7 @@ fn main() -> ExitCode {
         Task::Ci => ci::run(),
         Task::Fuzz(options) => fuzz::run_chosen(&options),
         Task::SetupEbpf => ebpf::set_up(),
-        Task::BuildEbpf => ebpf::build(),
+        Task::BuildEbpf(options) => ebpf::run(&options),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -40,6 +40,8 @@ pub(crate) struct RequestHead {
     pub(crate) affinity_key: Option<Range<usize>>,
     /// `x-input-tokens`.
     pub(crate) input_tokens: Option<u64>,
+    /// `x-stargate-attempt`.
+    pub(crate) attempt: Option<Range<usize>>,
     /// `x-mock-decode-tps`: the decode rate that this request wants, whatever the engine's is.
     pub(crate) decode_tps: Option<f64>,
 }
@@ -91,6 +93,7 @@ pub(crate) fn parse(buffer: &[u8]) -> Result<Option<RequestHead>, BadRequest> {
         model: None,
         affinity_key: None,
         input_tokens: None,
+        attempt: None,
         decode_tps: None,
     };
     let mut length = None;
@@ -132,6 +135,7 @@ pub(crate) fn parse(buffer: &[u8]) -> Result<Option<RequestHead>, BadRequest> {
                 let rate = str::from_utf8(header.value).ok().and_then(|text| decode_rate(text).ok());
                 head.decode_tps = Some(rate.ok_or(BadRequest::new("malformed x-mock-decode-tps"))?);
             }
+            18 if name.eq_ignore_ascii_case("x-stargate-attempt") => head.attempt = Some(range(header.value)),
             20 if name.eq_ignore_ascii_case("x-cache-affinity-key") => {
                 head.affinity_key = Some(range(header.value)).filter(|key| !key.is_empty());
             }
@@ -176,13 +180,14 @@ mod tests {
     #[test]
     fn reads_what_an_engine_needs() {
         let text = b"POST /v1/chat/completions?x=1 HTTP/1.1\r\nHost: a\r\nX-Request-ID: r1\r\nx-input-tokens: 12\r\n\
-            X-Cache-Affinity-Key: k\r\nx-model: m\r\nexpect: 100-Continue\r\ncontent-length: 3\r\n\r\nabc";
+            X-Cache-Affinity-Key: k\r\nx-model: m\r\nX-Stargate-Attempt: 0000beef.0.1\r\nexpect: 100-Continue\r\ncontent-length: 3\r\n\r\nabc";
         let head = parse(text).unwrap().unwrap();
         assert_eq!(&text[head.method], b"POST");
         assert_eq!(&text[head.target], b"/v1/chat/completions?x=1");
         assert_eq!(&text[head.request_id.unwrap()], b"r1");
         assert_eq!(&text[head.affinity_key.unwrap()], b"k");
         assert_eq!(&text[head.model.unwrap()], b"m");
+        assert_eq!(&text[head.attempt.unwrap()], b"0000beef.0.1");
         assert_eq!(head.input_tokens, Some(12));
         assert_eq!(head.framing, Framing::Length(3));
         assert_eq!(head.bytes, text.len() - 3);

@@ -9,6 +9,7 @@ use super::{
     control,
     engine::Engine,
     faults::Kind,
+    handover::Stamp,
     idle::{IdleWatch, Watched},
     inference,
     intake::{End, Intake, Request},
@@ -83,6 +84,10 @@ async fn requests(
                 return Next::Close;
             }
         };
+        if let Some(stamp) = request.header(request.head.attempt.as_ref()).and_then(Stamp::parse) {
+            engine.note_attempt(stamp);
+        }
+        // From here to where the request is taken in or refused nothing is awaited.
         let next = if role == Role::Engine && is_inference(&request) {
             inference::respond(engine, intake, output, &request).await
         } else {

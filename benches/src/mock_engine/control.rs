@@ -63,6 +63,7 @@ fn state(engine: &Engine) -> Answer {
         "requests_cancelled": counters.cancelled.get(),
         "requests_faulted": counters.faulted.get(),
         "requests_rejected": counters.rejected.get(),
+        "arrived_without_free_slot": counters.arrived_without_free_slot.get(),
         "running": counters.running(),
         "queued": counters.in_phase(Phase::Queued),
         "prompt_tokens": counters.prompt_tokens.get(),

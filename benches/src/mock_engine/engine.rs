@@ -14,6 +14,7 @@ use monoio::time::Instant;
 use super::{
     faults::Faults,
     fifo::{Fifo, Permit, Turn},
+    handover::{Handover, Stamp},
     journal::Journal,
     kv_cache::KvCache,
     pace::{Pace, work_time},
@@ -46,6 +47,8 @@ pub(crate) struct Settings {
     pub(crate) block_tokens: u64,
     /// Output tokens of a request that does not say.
     pub(crate) output_tokens: u64,
+    /// Whether stats say which attempts they include.
+    pub(crate) handover: bool,
 }
 
 /// One engine.
@@ -57,6 +60,8 @@ pub(crate) struct Engine {
     /// Counts what the published stats are made of; wakes whoever pushes them.
     pub(crate) changed: Notify,
     pub(crate) cache: RefCell<KvCache>,
+    /// Which attempts the stats include; `None` where they do not say.
+    pub(crate) handover: Option<RefCell<Handover>>,
     slots: Fifo,
     prefill: Fifo,
     ordinal: Cell<u64>,
@@ -70,6 +75,8 @@ pub(crate) struct Counters {
     pub(crate) cancelled: Cell<u64>,
     pub(crate) faulted: Cell<u64>,
     pub(crate) rejected: Cell<u64>,
+    /// Requests that met no free slot when they came, rejected ones included.
+    pub(crate) arrived_without_free_slot: Cell<u64>,
     pub(crate) prompt_tokens: Cell<u64>,
     pub(crate) cached_tokens: Cell<u64>,
     pub(crate) output_tokens: Cell<u64>,
@@ -141,7 +148,16 @@ impl Engine {
             slots: Fifo::new(settings.concurrency, settings.queue),
             prefill: Fifo::new(1, usize::MAX),
             ordinal: Cell::new(0),
+            handover: settings.handover.then(RefCell::default),
             settings,
+        }
+    }
+
+    /// Notes an attempt. In the same step, without an await between, its request must be taken in or refused: only
+    /// then are the stats and the attempts that they include of one instant.
+    pub(crate) fn note_attempt(&self, stamp: Stamp) {
+        if let Some(handover) = &self.handover {
+            handover.borrow_mut().note(stamp, std::time::Instant::now());
         }
     }
 
@@ -155,9 +171,11 @@ impl Engine {
     ) -> Result<Ticket, QueueFull> {
         let Ok(turn) = self.slots.line_up() else {
             increment(&self.counters.rejected, 1);
+            increment(&self.counters.arrived_without_free_slot, 1);
             return Err(QueueFull);
         };
         let phase = if turn.must_wait() { Phase::Queued } else { Phase::PrefillQueued };
+        increment(&self.counters.arrived_without_free_slot, u64::from(phase == Phase::Queued));
         let ordinal = self.ordinal.replace(self.ordinal.get() + 1);
         increment(&self.counters.started, 1);
         increment(&self.counters.prompt_tokens, input_tokens);

@@ -10,6 +10,7 @@ mod control;
 mod engine;
 mod faults;
 mod fifo;
+mod handover;
 mod idle;
 mod inference;
 mod intake;
@@ -110,9 +111,12 @@ pub(crate) struct Args {
     /// Time between two pushes of stats.
     #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..))]
     stats_interval_ms: u64,
-    /// Also push at every change, at most every 10 ms.
+    /// Also push at every change, at most every 10 ms, and say that this is so (`change-driven`).
     #[arg(long, requires = "register")]
     on_change: bool,
+    /// Say in the stats which attempts they include (docs/handover.md).
+    #[arg(long, requires = "register")]
+    handover: bool,
     /// Lease of the registration.
     #[arg(long, default_value_t = 15_000)]
     lease_ms: u64,
@@ -147,6 +151,7 @@ async fn serve(args: Args) -> anyhow::Result<()> {
         kv_capacity_tokens: args.kv_capacity_tokens,
         block_tokens: args.block_tokens,
         output_tokens: args.output_tokens,
+        handover: args.handover,
     }));
     for fault in args.faults {
         engine.faults.set(fault);

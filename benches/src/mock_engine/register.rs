@@ -53,14 +53,17 @@ impl Registrar {
         Self {
             client: Client::new(registration.control_plane.clone()),
             path: format!("/api/v1/backends/{}", engine.settings.id),
-            reporter: Reporter::new(),
+            reporter: Reporter::new(registration.on_change),
             engine,
             registration,
         }
     }
 
-    /// Registers, trying until it succeeds.
+    /// Registers, trying until it succeeds. The registration is taken for a new one: no attempt at it has come yet.
     pub(crate) async fn register(&mut self) {
+        if let Some(handover) = &self.engine.handover {
+            handover.borrow_mut().forget();
+        }
         let mut pause = RETRY_PAUSE_MIN;
         let mut reported = false;
         loop {

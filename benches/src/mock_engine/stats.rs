@@ -18,6 +18,8 @@ const OUTPUT_WINDOW_MIN_SECONDS: f64 = 0.2;
 
 /// Makes reports; remembers what it needs for rates.
 pub(crate) struct Reporter {
+    /// Whether every change is reported.
+    change_driven: bool,
     window_start: Cell<Instant>,
     window_tokens: Cell<u64>,
     output_tps: Cell<f64>,
@@ -26,9 +28,10 @@ pub(crate) struct Reporter {
 // === impl Reporter ===
 
 impl Reporter {
-    /// A reporter that begins to measure now.
-    pub(crate) fn new() -> Self {
+    /// A reporter that begins to measure now; `change_driven` where every change is going to be reported.
+    pub(crate) fn new(change_driven: bool) -> Self {
         Self {
+            change_driven,
             window_start: Cell::new(Instant::now()),
             window_tokens: Cell::new(0),
             output_tps: Cell::new(0.0),
@@ -64,6 +67,12 @@ impl Reporter {
         });
         if settings.decode_tps > 0.0 {
             stats["max_output_tps"] = json!(settings.decode_tps * settings.concurrency as f64);
+        }
+        if self.change_driven {
+            stats["stats_capabilities"] = json!(["change-driven"]);
+        }
+        if let Some(handover) = &engine.handover {
+            stats["attempts"] = handover.borrow_mut().report(Instant::now());
         }
         stats
     }

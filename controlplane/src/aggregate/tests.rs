@@ -81,6 +81,23 @@ fn a_latest_report_of_no_slots_withdraws_them() {
     assert_eq!(cluster.max_engine_concurrency, 0);
 }
 
+#[test]
+fn reservations_count_only_where_every_member_follows() {
+    let hands_over = stats(json!({ "attempts": {} }));
+    let change_driven = stats(json!({ "stats_capabilities": ["change-driven"] }));
+    let polled = stats(json!({ "stats_capabilities": ["else"] }));
+    for (members, expected) in [
+        (vec![&hands_over], Accounting::Reservations),
+        (vec![&change_driven], Accounting::Reservations),
+        (vec![&hands_over, &change_driven], Accounting::Reservations),
+        (vec![&polled], Accounting::InFlight),
+        (vec![&hands_over, &change_driven, &polled], Accounting::InFlight),
+    ] {
+        let members: Vec<_> = members.into_iter().map(|stats| member(stats, 1, 1.0, None)).collect();
+        assert_eq!(aggregate(&members).accounting, expected);
+    }
+}
+
 fn any_member() -> impl Strategy<Value = (ModelStats, u32, Option<u64>)> {
     (
         some(0u64..1000),

@@ -137,7 +137,7 @@ fn view(registry: &Registry, registration: &Registration, now: Instant) -> Backe
         health: HealthView {
             condition: registration.health.condition(),
             last_failure: registration.health.last_failure().map(str::to_owned),
-            rtt_ms: registration.rtt.smoothed().map(|rtt| rtt.as_secs_f64() * 1e3),
+            rtt_ms: registration.probed_rtt.smoothed().map(|rtt| rtt.as_secs_f64() * 1e3),
         },
         publishes_stats: registration.publishes_stats,
         models,

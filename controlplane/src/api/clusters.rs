@@ -50,7 +50,7 @@ pub(super) async fn list(State(plane): State<Arc<ControlPlane>>) -> Json<Cluster
             let current = snapshot
                 .target(routing_key.as_deref(), &model)
                 .and_then(|target| target.clusters.iter().find(|other| other.cluster_id == cluster_id))
-                .map(cluster);
+                .map(|of| cluster(&snapshot, of));
             let is_routable = current.is_some();
             Entry { routing_key, model, cluster_id, is_routable, members, current }
         })

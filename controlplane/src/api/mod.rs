@@ -6,6 +6,7 @@
 mod backends;
 mod body;
 mod clusters;
+mod dataplane;
 mod error;
 mod explain;
 mod probes;
@@ -45,6 +46,7 @@ pub fn router(plane: Arc<ControlPlane>) -> Router {
         .route("/api/v1/config/routing", get(routing::get).put(routing::put))
         .route("/api/v1/config/routing/history", get(routing::history))
         .route("/api/v1/config/routing/rollback", post(routing::roll_back))
+        .route("/api/v1/dataplane", get(dataplane::get))
         .route("/api/v1/snapshot", get(snapshot::get))
         .route("/api/v1/explain", post(explain::post))
         .route("/api/v1/targets", get(targets::list))

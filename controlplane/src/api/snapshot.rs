@@ -5,7 +5,10 @@ use std::sync::Arc;
 use axum::{Json, extract::State};
 use serde::Serialize;
 use serde_json::{Value, json};
-use stargate_routing::{Backend, Cluster, ClusterStats, EffectiveStats, Target, Tokens, TokensPerSecond};
+use stargate_routing::{
+    Accounting, Backend, Cluster, ClusterStats, EffectiveStats, Inclusion, Snapshot, Target, Tokens,
+    TokensPerSecond,
+};
 
 use crate::{config::MethodView, plane::ControlPlane};
 
@@ -35,7 +38,10 @@ pub(super) struct ClusterView {
     reported: Value,
     /// Weights held for rankings; 0 where there is none.
     rendezvous: Value,
+    /// How what this gateway sent is added to what is reported.
+    accounting: &'static str,
     in_flight: Value,
+    reserved: Value,
     effective: Value,
     backends: Vec<Value>,
 }
@@ -45,11 +51,11 @@ pub(super) async fn get(State(plane): State<Arc<ControlPlane>>) -> Json<Snapshot
     Json(SnapshotView {
         version: snapshot.version,
         published_at_unix_ms: snapshot.published_at_unix_ms,
-        targets: snapshot.targets().iter().map(target).collect(),
+        targets: snapshot.targets().iter().map(|of| target(&snapshot, of)).collect(),
     })
 }
 
-fn target(target: &Target) -> TargetView {
+fn target(snapshot: &Snapshot, target: &Target) -> TargetView {
     TargetView {
         routing_key: target.name.routing_key.clone(),
         model: target.name.model.clone(),
@@ -57,11 +63,12 @@ fn target(target: &Target) -> TargetView {
         affinity_from_leading_messages: target.policy.affinity_from_leading_messages,
         ranking_revision: target.ranking_revision,
         has_ranking_table: target.ranking.is_some(),
-        clusters: target.clusters.iter().map(cluster).collect(),
+        clusters: target.clusters.iter().map(|of| cluster(snapshot, of)).collect(),
     }
 }
 
-pub(super) fn cluster(cluster: &Cluster) -> ClusterView {
+/// `cluster`, which is of a target of `snapshot`.
+pub(super) fn cluster(snapshot: &Snapshot, cluster: &Cluster) -> ClusterView {
     let effective = EffectiveStats::new(&cluster.stats, &cluster.load, 0);
     ClusterView {
         cluster_id: cluster.cluster_id.clone(),
@@ -71,17 +78,30 @@ pub(super) fn cluster(cluster: &Cluster) -> ClusterView {
             "max_input_tps": cluster.rendezvous.max_input_tps,
             "last_mean_input_tps": cluster.rendezvous.last_mean_input_tps,
         }),
+        accounting: match cluster.stats.accounting {
+            Accounting::InFlight => "in_flight",
+            Accounting::Reservations => "reservations",
+        },
         in_flight: json!({
             "running": cluster.load.running(),
             "queued": cluster.load.queued(),
             "queued_input_tokens": cluster.load.queued_input().0,
+        }),
+        reserved: json!({
+            "attempts": cluster.load.reserved(),
+            "input_tokens": cluster.load.reserved_input().0,
+            "ended": cluster.load.ended(),
         }),
         effective: json!({
             "queue_size": effective.queue_size,
             "num_running_queries": effective.num_running_queries,
             "queued_input_size": effective.queued_input.0,
         }),
-        backends: cluster.backends.iter().map(|backend| self::backend(backend)).collect(),
+        backends: cluster
+            .backends
+            .iter()
+            .map(|of| backend(of, snapshot.inclusions.get(cluster.uid, of.uid).map(Arc::as_ref)))
+            .collect(),
     }
 }
 
@@ -113,7 +133,7 @@ fn reported(stats: &ClusterStats) -> Value {
     })
 }
 
-fn backend(backend: &Backend) -> Value {
+fn backend(backend: &Backend, inclusion: Option<&Inclusion>) -> Value {
     json!({
         "uid": backend.uid.0,
         "backend_id": backend.backend_id,
@@ -121,5 +141,14 @@ fn backend(backend: &Backend) -> Value {
         "authority": backend.authority,
         "base_path": backend.base_path,
         "publishes_stats": backend.publishes_stats,
+        "handover": inclusion.map(handover),
     })
+}
+
+/// Which of this gateway's attempts a report includes, in short: exceptions are only counted.
+fn handover(inclusion: &Inclusion) -> Value {
+    let cores = inclusion.cores.iter().map(|core| {
+        (core.core.to_string(), json!({ "through": core.through, "exceptions": core.except.len() }))
+    });
+    json!({ "report": inclusion.report, "cores": cores.collect::<serde_json::Map<_, _>>() })
 }

@@ -1,4 +1,5 @@
-//! `GET /api/v1/targets`: what requests can ask for, how each is routed, and how its keys are shared out.
+//! `GET /api/v1/targets`: what requests can ask for, how each is routed, how its keys are shared out, and what load
+//! decisions see on its clusters and why.
 //!
 //! A target is named in a path by its model, percent-encoded since models may have slashes, and
 //! `?routing_key=` names its scope.
@@ -13,8 +14,15 @@ use axum::{
 use serde::{Deserialize, Serialize};
 use stargate_routing::{Cluster, ClusterIndex, RankingTable, Slot, Snapshot, Target};
 
-use super::ApiError;
-use crate::{names::excerpt, plane::ControlPlane};
+use super::{
+    ApiError,
+    snapshot::{ClusterView, cluster},
+};
+use crate::{
+    names::excerpt,
+    plane::ControlPlane,
+    registry::{Registry, Reporting},
+};
 
 type Plane = State<Arc<ControlPlane>>;
 
@@ -41,6 +49,25 @@ pub(super) struct Detail {
     #[serde(flatten)]
     summary: Summary,
     shares: Vec<ClusterShare>,
+    /// What this gateway's attempts are stamped with; null while there is no data plane.
+    gateway: Option<String>,
+    load: Vec<ClusterLoad>,
+}
+
+/// The load of a routable cluster, with the reason for its accounting.
+#[derive(Debug, Serialize)]
+struct ClusterLoad {
+    #[serde(flatten)]
+    view: ClusterView,
+    reporting: ReportingView,
+}
+
+/// The active backends, by how far their stats follow what is sent to them: reservations count where none is polled.
+#[derive(Debug, Default, Serialize)]
+struct ReportingView {
+    hands_over: Vec<Arc<str>>,
+    change_driven: Vec<Arc<str>>,
+    polled: Vec<Arc<str>>,
 }
 
 #[derive(Debug, Serialize)]
@@ -102,7 +129,17 @@ pub(super) async fn get(
         };
         target.clusters.iter().enumerate().map(share).collect()
     });
-    Ok(Json(Detail { summary: summary(target), shares }))
+    let registry = plane.registry();
+    let load = |of: &Cluster| ClusterLoad {
+        view: cluster(&snapshot, of),
+        reporting: ReportingView::of(of, &target.name.model, &registry),
+    };
+    Ok(Json(Detail {
+        summary: summary(target),
+        shares,
+        gateway: plane.gateway_id().map(|id| id.to_string()),
+        load: target.clusters.iter().map(load).collect(),
+    }))
 }
 
 /// The target of this name.
@@ -145,6 +182,28 @@ fn summary(target: &Target) -> Summary {
             memory_bytes: table.map(RankingTable::memory_bytes),
             share_deviation: table.map(RankingTable::share_deviation),
         }),
+    }
+}
+
+// === impl ReportingView ===
+
+impl ReportingView {
+    /// Of those backends of `cluster` that are still registered.
+    fn of(cluster: &Cluster, model: &str, registry: &Registry) -> Self {
+        let mut view = Self::default();
+        for backend in &cluster.backends {
+            let registration = registry.by_uid(backend.uid);
+            let Some(model) = registration.and_then(|registration| registration.models.get(model)) else {
+                continue;
+            };
+            let kind = match model.stats.reporting() {
+                Reporting::HandsOver => &mut view.hands_over,
+                Reporting::ChangeDriven => &mut view.change_driven,
+                Reporting::Polled => &mut view.polled,
+            };
+            kind.push(backend.backend_id.clone());
+        }
+        view
     }
 }
 

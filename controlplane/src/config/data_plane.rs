@@ -1,4 +1,5 @@
-//! `[limits]`, `[timeouts]`, `[headers]`, `[pool]`, `[retry]`: what the data plane takes as its settings.
+//! `[limits]`, `[timeouts]`, `[headers]`, `[pool]`, `[retry]`, `[reservations]`, `[rtt]`: what the data plane takes as
+//! its settings.
 //! The defaults and their reasons are the data plane's own; here are the ranges.
 
 use std::{fmt, time::Duration};
@@ -111,6 +112,56 @@ pub struct Retry {
     pub budget_min_per_second: Whole<0, 1_000_000>,
     /// Also retry on a reused connection that broke after the body was written.
     pub retry_on_stale_connection: bool,
+}
+
+/// `[reservations]`: how long work just sent to a cluster is added to what the cluster reports.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Reservations {
+    /// The least.
+    pub ttl_min_ms: ReservationMillis,
+    /// The most.
+    pub ttl_max_ms: ReservationMillis,
+}
+
+/// Milliseconds from 1 to a minute: beyond any round trip.
+type ReservationMillis = Whole<1, 60_000>;
+
+/// `[rtt]`: how round-trip times to backends are measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Rtt {
+    /// By whom.
+    pub source: RttSource,
+    /// What the kernel program logs.
+    pub kernel_log: KernelLog,
+}
+
+/// Who measures round-trip times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum RttSource {
+    /// The best that works here.
+    #[default]
+    Auto,
+    /// The kernel program.
+    Ebpf,
+    /// `TCP_INFO` of the gateway's own sockets.
+    #[serde(alias = "tcp_info")]
+    TcpInfo,
+    /// Health checks.
+    Probe,
+}
+
+/// What the kernel program logs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum KernelLog {
+    /// What should not happen.
+    #[default]
+    Faults,
+    /// Each connection that is measured, too.
+    Debug,
 }
 
 fn millis<const MIN: u64, const MAX: u64>(duration: Duration) -> Whole<MIN, MAX> {
@@ -293,6 +344,42 @@ impl Retry {
             budget_percent: self.budget_percent.get() as u32,
             budget_min_per_second: self.budget_min_per_second.get() as u32,
             retry_on_stale_connection: self.retry_on_stale_connection,
+        }
+    }
+}
+
+// === impl Reservations ===
+
+impl Default for Reservations {
+    fn default() -> Self {
+        let reservations = dataplane::Reservations::default();
+        Self { ttl_min_ms: millis(reservations.ttl_min), ttl_max_ms: millis(reservations.ttl_max) }
+    }
+}
+
+impl Reservations {
+    /// As the data plane takes it.
+    pub fn settings(&self) -> dataplane::Reservations {
+        dataplane::Reservations { ttl_min: self.ttl_min_ms.millis(), ttl_max: self.ttl_max_ms.millis() }
+    }
+}
+
+// === impl Rtt ===
+
+impl Rtt {
+    /// As the data plane takes it.
+    pub fn settings(self) -> dataplane::RttSettings {
+        dataplane::RttSettings {
+            source: match self.source {
+                RttSource::Auto => dataplane::RttChoice::Auto,
+                RttSource::Ebpf => dataplane::RttChoice::Ebpf,
+                RttSource::TcpInfo => dataplane::RttChoice::TcpInfo,
+                RttSource::Probe => dataplane::RttChoice::Probe,
+            },
+            kernel_log: match self.kernel_log {
+                KernelLog::Faults => dataplane::KernelLog::Faults,
+                KernelLog::Debug => dataplane::KernelLog::Debug,
+            },
         }
     }
 }

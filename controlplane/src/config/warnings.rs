@@ -1,6 +1,6 @@
 //! What `check-config` warns about: settings that are allowed, but that usually turn out a mistake.
 
-use super::Config;
+use super::{Config, KernelLog, RttSource};
 
 /// uvicorn's keep-alive time, and so that of vLLM and `SGLang`.
 const ENGINE_KEEP_ALIVE_MS: u64 = 5000;
@@ -33,6 +33,13 @@ pub(super) fn of(config: &Config) -> Vec<String> {
             config.timeouts.first_byte_ms.get(),
             config.timeouts.connect_ms.get()
         ));
+    }
+    if config.rtt.kernel_log == KernelLog::Debug
+        && matches!(config.rtt.source, RttSource::TcpInfo | RttSource::Probe)
+    {
+        warnings.push(
+            "rtt.kernel_log = \"debug\": rtt.source leaves no kernel program that would log anything".into(),
+        );
     }
     if let Ok(document) = config.routing.read() {
         let of_routing = document.warnings(&config.backends);

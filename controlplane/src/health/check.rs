@@ -6,6 +6,8 @@ use axum::{body::Bytes, http::header};
 use http_body_util::{BodyExt, Empty};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
+use stargate_dataplane::rtt::handshake_of;
+use stargate_routing::RttSample;
 use tokio::{
     net::TcpStream,
     time::{Instant, timeout},
@@ -39,6 +41,8 @@ pub struct CheckReport {
     pub address: Option<SocketAddr>,
     /// How long connecting took.
     pub connect: Option<Duration>,
+    /// The kernel's own measurement of the same, where it made one.
+    pub handshake: Option<RttSample>,
     /// Whether it is well.
     pub result: Result<(), CheckFailure>,
 }
@@ -63,7 +67,7 @@ pub enum CheckFailure {
 
 /// Checks `target` once, within `limit`.
 pub async fn check(target: &CheckTarget, look_up: &mut LookUp, limit: Duration) -> CheckReport {
-    let mut report = CheckReport { address: None, connect: None, result: Ok(()) };
+    let mut report = CheckReport { address: None, connect: None, handshake: None, result: Ok(()) };
     let result = timeout(limit, run(target, look_up, limit, &mut report)).await;
     report.result = result.unwrap_or(Err(CheckFailure::Timeout));
     report
@@ -108,6 +112,7 @@ async fn connect(
             Ok(Ok(stream)) => {
                 report.address = Some(*address);
                 report.connect = Some(start.elapsed());
+                report.handshake = handshake_of(&stream);
                 return Ok(stream);
             }
             Ok(Err(error)) => failure = CheckFailure::Connect(*address, error),

@@ -1,8 +1,8 @@
 //! Active health checks: is a backend there, does it answer, how far away is it.
 //!
 //! Each registration is checked by a task of its own, so that a backend which hangs delays nobody else's
-//! checks. A check looks the name up, connects, and asks for one path; the time to connect is the interim
-//! source of the round-trip time (`probe` in metrics). Checks never touch in-flight counters.
+//! checks. A check looks the name up, connects, and asks for one path; the time to connect is a source of the
+//! round-trip time (`probe`), the one that always works. Checks never touch in-flight counters.
 
 mod check;
 mod look_up;

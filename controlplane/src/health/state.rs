@@ -8,13 +8,8 @@ use super::CheckFailure;
 
 /// Weight of a new sample in the smoothed round-trip time, as in TCP (RFC 6298).
 const RTT_GAIN: f64 = 1.0 / 8.0;
-/// Probes of which the quickest counts for routing: a busy scheduler only ever adds to one.
-const PROBES: usize = 8;
-/// Routing sees whole milliseconds: of two idle neighbours, the one with the luckier microseconds would get
-/// every request.
-const RESOLUTION_NS: u64 = 1_000_000;
-/// Relative change that routing is told of: distant backends jitter by some per cent.
-const CHANGE_MIN: f64 = 0.05;
+/// Probes of which the quickest counts, as for every source: a busy scheduler only ever adds to one.
+const PROBES: usize = 5;
 
 /// How many checks in a row change a backend's health.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,8 +56,9 @@ pub enum Transition {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ProbedRtt {
     smoothed_ns: Option<f64>,
+    /// Newest last.
     last_ns: VecDeque<u64>,
-    routed: Option<Nanos>,
+    probes: u64,
 }
 
 // === impl HealthState ===
@@ -121,8 +117,8 @@ impl HealthState {
 // === impl ProbedRtt ===
 
 impl ProbedRtt {
-    /// Takes a sample. True when what routing knows changed.
-    pub fn add(&mut self, sample: Duration) -> bool {
+    /// Takes a sample and returns the quickest of the last ones.
+    pub fn add(&mut self, sample: Duration) -> Nanos {
         let sample = u64::try_from(sample.as_nanos()).unwrap_or(u64::MAX);
         let smoothed = self.smoothed_ns.unwrap_or(sample as f64);
         self.smoothed_ns = Some(smoothed + (sample as f64 - smoothed) * RTT_GAIN);
@@ -130,14 +126,8 @@ impl ProbedRtt {
             self.last_ns.pop_front();
         }
         self.last_ns.push_back(sample);
-        let quickest = self.last_ns.iter().copied().min().unwrap_or(sample);
-        let now = Nanos(quickest / RESOLUTION_NS * RESOLUTION_NS);
-        let is_news =
-            self.routed.is_none_or(|routed| routed.0.abs_diff(now.0) as f64 > routed.0 as f64 * CHANGE_MIN);
-        if is_news {
-            self.routed = Some(now);
-        }
-        is_news
+        self.probes += 1;
+        Nanos(self.last_ns.iter().copied().min().unwrap_or(sample))
     }
 
     /// Smoothed over all probes, for people; `None` until there is one.
@@ -145,9 +135,19 @@ impl ProbedRtt {
         self.smoothed_ns.map(|ns| Nanos(ns as u64))
     }
 
-    /// The quickest of the last probes in whole milliseconds, for routing; `None` until there is one.
-    pub fn routed(&self) -> Option<Nanos> {
-        self.routed
+    /// The quickest of the last probes; `None` until there is one.
+    pub fn quickest(&self) -> Option<Nanos> {
+        self.last_ns.iter().copied().min().map(Nanos)
+    }
+
+    /// The last one.
+    pub fn last(&self) -> Option<Nanos> {
+        self.last_ns.back().copied().map(Nanos)
+    }
+
+    /// How many there were.
+    pub fn probes(&self) -> u64 {
+        self.probes
     }
 }
 
@@ -187,23 +187,16 @@ mod tests {
     }
 
     #[test]
-    fn rtt_is_smoothed_for_people_and_without_noise_for_routing() {
+    fn the_quickest_of_the_last_probes_counts() {
         let mut rtt = ProbedRtt::default();
-        assert!(rtt.add(Duration::from_micros(1600)));
-        assert_eq!(rtt.routed(), Some(Nanos(1_000_000)));
-        assert!(rtt.add(Duration::from_micros(800)), "the quickest counts");
+        assert_eq!((rtt.quickest(), rtt.last(), rtt.probes()), (None, None, 0));
+        assert_eq!(rtt.add(Duration::from_micros(1600)), Nanos(1_600_000));
+        assert_eq!(rtt.add(Duration::from_micros(800)), Nanos(800_000));
         assert_eq!(rtt.smoothed(), Some(Nanos(1_500_000)));
-        assert_eq!(rtt.routed(), Some(Nanos(0)), "neighbours are equally near");
         for _ in 1..PROBES {
-            assert!(!rtt.add(Duration::from_millis(3)));
+            assert_eq!(rtt.add(Duration::from_millis(3)), Nanos(800_000));
         }
-        assert!(rtt.add(Duration::from_millis(3)), "the quick one is too long ago");
-        assert_eq!(rtt.routed(), Some(Nanos(3_000_000)));
-
-        let mut rtt = ProbedRtt::default();
-        rtt.add(Duration::from_millis(100));
-        assert!(!rtt.add(Duration::from_micros(95_500)), "within 5 %");
-        assert!(rtt.add(Duration::from_micros(94_500)));
-        assert_eq!(rtt.routed(), Some(Nanos(94_000_000)));
+        assert_eq!(rtt.add(Duration::from_millis(3)), Nanos(3_000_000), "the quick one is too long ago");
+        assert_eq!((rtt.last(), rtt.probes()), (Some(Nanos(3_000_000)), 7));
     }
 }

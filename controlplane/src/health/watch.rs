@@ -15,6 +15,8 @@ pub(crate) fn watch(plane: &Arc<ControlPlane>, uid: BackendUid) {
         let interval = plane.config().health.interval_ms.millis();
         let limit = plane.config().health.timeout_ms.millis();
         let mut look_up = LookUp::default();
+        // Whoever measures round trips must know of an address before the first connection to it.
+        plane.settle_registered().await;
         let mut wait = first_wait(uid, interval);
         while let Some((id, target)) = plane.check_target(uid) {
             let start = Instant::now();

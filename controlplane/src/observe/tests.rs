@@ -85,6 +85,7 @@ impl Fixture {
             registry: &self.registry,
             snapshot: &snapshot,
             levels,
+            rtt: None,
             routing_version: 7,
             log_lines_dropped: 7,
         })

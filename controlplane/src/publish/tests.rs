@@ -1,5 +1,5 @@
 use serde_json::{Value, json};
-use stargate_routing::{Algorithm, Tokens, TokensPerSecond};
+use stargate_routing::{Algorithm, Inclusion, Tokens, TokensPerSecond};
 use tokio::time::Instant;
 
 use super::*;
@@ -40,7 +40,9 @@ impl Fixture {
 
     pub(super) fn check(&mut self, id: &str, result: Result<(), CheckFailure>) {
         let uid = self.registry.get(&BackendId::new(id).unwrap()).unwrap().uid;
-        self.registry.checked(uid, &CheckReport { address: None, connect: None, result }).unwrap();
+        self.registry
+            .checked(uid, &CheckReport { address: None, connect: None, handshake: None, result })
+            .unwrap();
     }
 
     pub(super) fn publish(&mut self) -> Arc<Snapshot> {
@@ -197,4 +199,117 @@ fn the_algorithm_is_the_models() {
         (&target.policy.method.algorithm, target.policy.affinity_from_leading_messages),
         (&Algorithm::Random, 0)
     );
+}
+
+const GATEWAY: u32 = 7;
+
+fn handing_over(through: u64) -> Value {
+    json!({ "attempts": { "00000007": { "0": { "through": through } }, "00000008": { "0": { "through": 99 } } } })
+}
+
+fn inclusion(snapshot: &Snapshot, cluster_id: &str) -> Option<Arc<Inclusion>> {
+    let cluster = cluster(snapshot, cluster_id);
+    snapshot.inclusions.get(cluster.uid, cluster.backends[0].uid).cloned()
+}
+
+#[test]
+fn every_backend_with_an_address_is_listed_and_the_list_kept_while_they_are_the_same() {
+    let mut fixture = Fixture::new(
+        "[[backends]]\nid = 'z'\nurl = 'http://127.0.0.1:1'\nmodels = ['m']\n\
+         [[backends]]\nid = 'nowhere'\nurl = 'http://engine.invalid:1'\nmodels = ['m']",
+    );
+    let list = |snapshot: &Snapshot| snapshot.backends.clone().unwrap();
+    let ids = |snapshot: &Snapshot| -> Vec<String> {
+        let list = list(snapshot);
+        assert!(list.is_sorted_by_key(|backend| backend.uid));
+        list.iter().map(|backend| backend.backend_id.to_string()).collect()
+    };
+    assert_eq!(ids(&fixture.publish()), ["z"], "not checked yet, but there");
+    let mut inactive = body(2, "c");
+    inactive["models"]["m"]["status"] = json!("inactive");
+    fixture.register("a", inactive);
+    let first = fixture.publish();
+    assert_eq!(ids(&first), ["z", "a"], "by uid");
+
+    fixture.check("z", Ok(()));
+    fixture.register("a", body(2, "c"));
+    let second = fixture.publish();
+    assert!(second.version > first.version);
+    assert!(Arc::ptr_eq(&list(&first), &list(&second)), "neither health nor models change it");
+
+    fixture.report("a", &json!({}));
+    let third = fixture.publish();
+    assert!(Arc::ptr_eq(&list(&third)[1], &cluster(&third, "c").backends[0]));
+    assert!(list(&third)[1].publishes_stats && Arc::ptr_eq(&list(&third)[0], &list(&second)[0]));
+    fixture.remove("a");
+    assert_eq!(ids(&fixture.publish()), ["z"]);
+}
+
+#[test]
+fn a_backend_that_serves_nothing_is_published_all_the_same() {
+    let mut fixture = Fixture::new("");
+    fixture.register("a", body(1, "c"));
+    let mut inactive = body(2, "c");
+    inactive["models"]["m"]["status"] = json!("inactive");
+    let version = fixture.publish().version;
+    fixture.register("b", inactive);
+    let snapshot = fixture.publish();
+    assert_eq!((snapshot.version, snapshot.backends.as_ref().unwrap().len()), (version + 1, 2));
+}
+
+#[test]
+fn inclusions_are_this_gateways_and_follow_every_report() {
+    let mut fixture = Fixture::new("");
+    fixture.register("a", body(1, "c"));
+    fixture.register("b", body(2, "d"));
+    fixture.report("a", &handing_over(5));
+    assert!(inclusion(&fixture.publish(), "c").is_none(), "whose attempts? no data plane is there");
+
+    fixture.publisher.set_gateway(GATEWAY.into());
+    let snapshot = fixture.publish();
+    let first = inclusion(&snapshot, "c").unwrap();
+    assert_eq!(first.of_core(0).unwrap().through, 5);
+    assert_eq!(cluster(&snapshot, "c").stats.accounting, stargate_routing::Accounting::Reservations);
+    assert!(inclusion(&snapshot, "d").is_none());
+
+    fixture.report("b", &json!({ "queue_size": 1 }));
+    let snapshot = fixture.publish();
+    assert!(Arc::ptr_eq(&first, &inclusion(&snapshot, "c").unwrap()), "the report is the same");
+    fixture.report("b", &json!({ "queue_size": 2 }));
+    assert!(
+        fixture.publish().inclusions.is_copy_of(&snapshot.inclusions),
+        "cores need not look at them again"
+    );
+    let snapshot = fixture.publish();
+
+    // What ended before this report is not in it, which is news, even if something else has taken its place.
+    fixture.report("a", &handing_over(5));
+    let again = fixture.publish();
+    assert_eq!(again.version, snapshot.version + 1);
+    let second = inclusion(&again, "c").unwrap();
+    assert!(second.report > first.report && second.cores == first.cores);
+
+    fixture.report("a", &json!({ "attempts": {} }));
+    assert_eq!(inclusion(&fixture.publish(), "c").unwrap().cores, [].into());
+    fixture.report("a", &json!({}));
+    assert!(inclusion(&fixture.publish(), "c").is_none(), "withdrawn");
+}
+
+#[test]
+fn inclusions_are_those_of_active_backends() {
+    let mut fixture = Fixture::new("[health]\nunhealthy_after = 1");
+    fixture.publisher.set_gateway(GATEWAY.into());
+    fixture.register("a", body(1, "c"));
+    fixture.report("a", &handing_over(5));
+    assert_eq!(fixture.publish().inclusions.iter().count(), 1);
+    fixture.check("a", Err(CheckFailure::Timeout));
+    assert_eq!(fixture.publish().inclusions.iter().count(), 0);
+    fixture.check("a", Ok(()));
+    assert_eq!(fixture.publish().inclusions.iter().count(), 1);
+
+    let mut restarted = body(1, "c");
+    restarted["models"]["m"]["stats"] = handing_over(5);
+    fixture.remove("a");
+    fixture.register("a", restarted);
+    assert_eq!(inclusion(&fixture.publish(), "c").unwrap().cores, [].into(), "of a registration before");
 }

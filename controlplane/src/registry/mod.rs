@@ -3,11 +3,14 @@
 //! Plain state without a clock, a lock or I/O: every operation gets `now`, applies whole or not at all, and
 //! counts up the revision when routing may have to change. It knows nothing of snapshots.
 
+mod attempts;
+mod bounded_map;
 mod engine;
 mod error;
 mod registration;
 mod report_interval;
 mod request;
+mod routed_rtt;
 mod stats;
 
 use std::{
@@ -19,12 +22,14 @@ use std::{
 use stargate_routing::BackendUid;
 use tokio::time::Instant;
 
+pub use attempts::Attempts;
 pub use engine::Engine;
 pub use error::RegistryError;
 pub use registration::{Lease, Model, Registration};
 pub use report_interval::ReportInterval;
 pub use request::{Identity, ModelRequest, ModelStatus, RegisterRequest, StatsRequest};
-pub use stats::{Labels, ModelStats, QueueTimeEstimates, Rate, Requests, TokenCount, UnixMillis};
+pub use routed_rtt::RoutedRtt;
+pub use stats::{Labels, ModelStats, QueueTimeEstimates, Rate, Reporting, Requests, TokenCount, UnixMillis};
 
 use crate::{
     backend_url::Host,
@@ -46,6 +51,7 @@ pub struct Registry {
     last_uid: u64,
     last_report: u64,
     revision: u64,
+    backends_revision: u64,
 }
 
 /// What a registration came to.
@@ -75,6 +81,7 @@ impl Registry {
             last_uid: 0,
             last_report: 0,
             revision: 1,
+            backends_revision: 0,
         };
         for backend in &config.backends {
             registry.add_static(backend);
@@ -85,6 +92,11 @@ impl Registry {
     /// Counts changes that routing may have to follow.
     pub fn revision(&self) -> u64 {
         self.revision
+    }
+
+    /// Counts changes of what registrations look like in a snapshot, whatever their health and stats.
+    pub fn backends_revision(&self) -> u64 {
+        self.backends_revision
     }
 
     /// All registrations, ordered by backend id.
@@ -117,7 +129,7 @@ impl Registry {
     pub fn register(
         &mut self,
         id: &BackendId,
-        request: RegisterRequest,
+        mut request: RegisterRequest,
         looked_up: Option<SocketAddr>,
         now: Instant,
     ) -> Result<Registered, RegistryError> {
@@ -150,6 +162,11 @@ impl Registry {
             // Registering counts as healthy: whoever registers has just shown that it lives.
             None => (self.insert(id, identity, Some(lease), HealthState::healthy(), looked_up), true),
         };
+        if is_new {
+            // Nothing has been sent to it yet: these are the attempts of a registration before.
+            let stats = request.models.values_mut().filter_map(|model| model.stats.as_mut());
+            stats.for_each(ModelStats::disown_attempts);
+        }
         self.set_models(id, request.models, now);
         self.revision += 1;
         Ok(Registered { uid, is_new })
@@ -170,7 +187,7 @@ impl Registry {
         if let Some(lease) = &mut registration.lease {
             lease.expires_at = now + lease.length;
         }
-        registration.set_publishes_stats();
+        self.backends_revision += u64::from(registration.set_publishes_stats());
         for (name, stats) in request.models {
             self.last_report += 1;
             if let Some(model) = registration.models.get_mut(&name) {
@@ -228,8 +245,12 @@ impl Registry {
                 self.ids.insert(backend_uid, registration.id.clone());
             }
             registration.set_address(address, backend_uid);
+            self.backends_revision += 1;
         }
-        let measured = report.connect.is_some_and(|sample| registration.rtt.add(sample));
+        if let Some(connect) = report.connect {
+            registration.probed(connect);
+        }
+        let measured = registration.follow_rtt();
         let transition = registration.health.record(&report.result, self.thresholds);
         if moved.is_some() || measured || transition != Transition::None {
             self.revision += 1;
@@ -245,6 +266,13 @@ impl Registry {
         if model.measured.add(sample, now) {
             self.revision += 1;
         }
+    }
+
+    /// Follows the round-trip times that are measured now: whoever measures them does so behind the registry's back.
+    pub fn follow_rtts(&mut self) {
+        let changed =
+            self.backends.values_mut().filter_map(|registration| registration.follow_rtt().then_some(()));
+        self.revision += changed.count() as u64;
     }
 
     /// Forgets measured throughputs that are too old to be believed.
@@ -287,6 +315,7 @@ impl Registry {
         };
         let registration = Registration::new(uid, id.clone(), identity, lease, health, address);
         self.backends.insert(id.clone(), registration);
+        self.backends_revision += 1;
         self.ids.insert(uid, id.clone());
         uid
     }
@@ -294,13 +323,19 @@ impl Registry {
     fn set_models(&mut self, id: &BackendId, requested: BTreeMap<ModelName, ModelRequest>, now: Instant) {
         let Some(registration) = self.backends.get_mut(id) else { return };
         registration.models.retain(|name, _| requested.contains_key(name));
+        let mut hands_over = false;
         for (name, request) in requested {
             let model = registration.models.entry(name).or_default();
             model.status = request.status;
             if let Some(stats) = request.stats {
+                // Who hands over has to see which attempts it gets, from the first on.
+                hands_over |= stats.attempts.is_some();
                 self.last_report += 1;
                 model.report(stats, self.last_report, now);
             }
+        }
+        if hands_over {
+            self.backends_revision += u64::from(registration.set_publishes_stats());
         }
     }
 
@@ -309,6 +344,7 @@ impl Registry {
             self.ids.remove(&registration.uid);
             self.ids.remove(&registration.backend_uid());
             self.revision += 1;
+            self.backends_revision += 1;
         }
     }
 }

@@ -2,10 +2,10 @@
 
 use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 
-use stargate_routing::{Backend, BackendRtt, BackendUid};
+use stargate_routing::{Backend, BackendRtt, BackendUid, Nanos, RttSource};
 use tokio::time::Instant;
 
-use super::{Identity, ModelStats, ModelStatus, ReportInterval};
+use super::{Identity, ModelStats, ModelStatus, ReportInterval, RoutedRtt};
 use crate::{
     health::{HealthState, ProbedRtt},
     learn::ThroughputEstimate,
@@ -26,8 +26,8 @@ pub struct Registration {
     /// What the active checks say.
     pub health: HealthState,
     /// TCP connect time of the checks.
-    pub rtt: ProbedRtt,
-    /// Whether it has posted stats.
+    pub probed_rtt: ProbedRtt,
+    /// Whether it has posted stats, or registered with stats that hand over.
     pub publishes_stats: bool,
     /// What it serves.
     pub models: BTreeMap<ModelName, Model>,
@@ -38,6 +38,8 @@ pub struct Registration {
     backend_uid: BackendUid,
     /// How far it is to that address; measured by the data plane, and by the checks.
     measured_rtt: Arc<BackendRtt>,
+    /// The same, as routing sees it.
+    routed_rtt: RoutedRtt,
     /// Its form in snapshots, shared by all of them while nothing in it changes.
     published: Option<Arc<Backend>>,
 }
@@ -83,12 +85,13 @@ impl Registration {
             identity,
             lease,
             health,
-            rtt: ProbedRtt::default(),
+            probed_rtt: ProbedRtt::default(),
             publishes_stats: false,
             models: BTreeMap::new(),
             address,
             backend_uid: uid,
             measured_rtt: Arc::default(),
+            routed_rtt: RoutedRtt::default(),
             published: None,
         };
         registration.refresh();
@@ -115,18 +118,47 @@ impl Registration {
         self.health.is_healthy() && self.published.is_some()
     }
 
+    /// Its round-trip time by the best source that has measured one, and that source.
+    pub fn rtt(&self) -> Option<(Nanos, RttSource)> {
+        self.measured_rtt.get()
+    }
+
+    /// The same, as routing sees it.
+    pub fn routed_rtt(&self) -> Option<Nanos> {
+        self.routed_rtt.get()
+    }
+
     pub(super) fn set_address(&mut self, address: SocketAddr, backend_uid: BackendUid) {
         self.address = Some(address);
-        self.backend_uid = backend_uid;
+        if self.backend_uid != backend_uid {
+            self.backend_uid = backend_uid;
+            // Gateways number the attempts at each identity anew.
+            self.models.values_mut().for_each(|model| model.stats.disown_attempts());
+        }
+        // What was measured to the former one says nothing of this.
         self.measured_rtt = Arc::default();
+        self.probed_rtt = ProbedRtt::default();
         self.refresh();
     }
 
-    pub(super) fn set_publishes_stats(&mut self) {
-        if !self.publishes_stats {
+    /// Takes the connect time of a check.
+    pub(super) fn probed(&mut self, connect: Duration) {
+        self.measured_rtt.set(RttSource::Probe, self.probed_rtt.add(connect));
+    }
+
+    /// Follows what is measured now. True when what routing sees has changed.
+    pub(super) fn follow_rtt(&mut self) -> bool {
+        self.routed_rtt.follow(self.rtt().map(|(rtt, _)| rtt))
+    }
+
+    /// True when that is new.
+    pub(super) fn set_publishes_stats(&mut self) -> bool {
+        let is_new = !self.publishes_stats;
+        if is_new {
             self.publishes_stats = true;
             self.refresh();
         }
+        is_new
     }
 
     fn refresh(&mut self) {

@@ -7,7 +7,11 @@ use std::{collections::BTreeMap, fmt};
 
 use serde::{Deserialize, Deserializer, Serialize, de};
 
-use crate::{config::Whole, names::excerpt};
+use super::{
+    Attempts,
+    bounded_map::{bounded_map, key},
+};
+use crate::config::Whole;
 
 /// Requests in one engine or fleet.
 pub type Requests = Whole<0, 1_000_000_000>;
@@ -22,6 +26,8 @@ const RATE_MAX: f64 = 1e12;
 const ESTIMATE_MS_MAX: f64 = 86_400_000.0;
 /// Most priorities with an estimate, and most sources and capabilities.
 const ENTRIES_MAX: usize = 64;
+/// The capability of a publisher that reports every change.
+const CHANGE_DRIVEN: &str = "change-driven";
 /// Longest source or capability, in bytes.
 const LABEL_BYTES_MAX: usize = 128;
 
@@ -69,6 +75,21 @@ pub struct ModelStats {
     pub stats_sources: Option<Labels>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stats_capabilities: Option<Labels>,
+    /// The attempts that these stats include; absent where the publisher does not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub attempts: Option<Attempts>,
+}
+
+/// What is known of how far a publisher's stats follow what is sent to it, the most exact first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reporting {
+    /// Its reports say which attempts they include.
+    HandsOver,
+    /// It reports every change.
+    ChangeDriven,
+    /// It says neither: what was sent may show in its next report, or in the one after.
+    Polled,
 }
 
 /// A finite number of tokens per second, from 0 to 1e12.
@@ -89,6 +110,24 @@ pub struct Labels(Vec<String>);
 // === impl ModelStats ===
 
 impl ModelStats {
+    /// How far they follow what is sent to their publisher.
+    pub fn reporting(&self) -> Reporting {
+        let has =
+            |capability| self.stats_capabilities.as_ref().is_some_and(|labels| labels.contain(capability));
+        if self.attempts.is_some() {
+            Reporting::HandsOver
+        } else if has(CHANGE_DRIVEN) {
+            Reporting::ChangeDriven
+        } else {
+            Reporting::Polled
+        }
+    }
+
+    /// Takes the attempts for those of another registration: of this one they include none.
+    pub(super) fn disown_attempts(&mut self) {
+        self.attempts = self.attempts.is_some().then(Attempts::default);
+    }
+
     /// Takes over from `former` what is sticky and absent here.
     pub(super) fn keep_sticky(&mut self, former: &Self) {
         let reported = |own: Option<Rate>, former| own.filter(|rate| rate.get() > 0.0).or(former);
@@ -170,37 +209,25 @@ impl<'de> Deserialize<'de> for QueueTimeEstimates {
         struct Priority(u32);
         impl<'de> Deserialize<'de> for Priority {
             fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-                let text = String::deserialize(deserializer)?;
-                let expected = &"a priority from \"0\" to \"4294967295\"";
-                let invalid = || de::Error::invalid_value(de::Unexpected::Str(&excerpt(&text)), expected);
-                text.parse().map(Priority).map_err(|_| invalid())
+                key(deserializer, "a priority from \"0\" to \"4294967295\"", |text| text.parse().ok())
+                    .map(Self)
             }
         }
-        struct Visitor;
-        impl<'de> de::Visitor<'de> for Visitor {
-            type Value = QueueTimeEstimates;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(
-                    f,
-                    "an object of up to {ENTRIES_MAX} priorities (\"0\" to \"4294967295\") with milliseconds"
-                )
-            }
-            fn visit_map<A: de::MapAccess<'de>>(self, mut entries: A) -> Result<Self::Value, A::Error> {
-                let mut estimates = BTreeMap::new();
-                while let Some((Priority(priority), EstimateMs(ms))) = entries.next_entry()? {
-                    estimates.insert(priority, ms);
-                    if estimates.len() > ENTRIES_MAX {
-                        return Err(de::Error::invalid_length(estimates.len(), &self));
-                    }
-                }
-                Ok(QueueTimeEstimates(estimates))
-            }
-        }
-        deserializer.deserialize_map(Visitor)
+        let allowed = "priorities (\"0\" to \"4294967295\") with milliseconds";
+        let estimates = bounded_map(deserializer, ENTRIES_MAX, allowed)?;
+        let estimate = |(Priority(priority), EstimateMs(ms))| (priority, ms);
+        Ok(Self(estimates.into_iter().map(estimate).collect()))
     }
 }
 
 // === impl Labels ===
+
+impl Labels {
+    /// Whether `label` is one of them.
+    pub fn contain(&self, label: &str) -> bool {
+        self.0.iter().any(|other| other == label)
+    }
+}
 
 impl<'de> Deserialize<'de> for Labels {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {

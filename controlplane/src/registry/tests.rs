@@ -1,4 +1,5 @@
 use serde_json::{Value, json};
+use stargate_routing::{Nanos, RttSource};
 
 use super::*;
 use crate::health::CheckFailure;
@@ -28,7 +29,7 @@ fn model<'a>(registry: &'a Registry, backend: &str) -> &'a Model {
 }
 
 fn report(result: Result<(), CheckFailure>) -> CheckReport {
-    CheckReport { address: None, connect: None, result }
+    CheckReport { address: None, connect: None, handshake: None, result }
 }
 
 const STATIC: &str = "[[backends]]\nid = 's'\nurl = 'http://127.0.0.1:1'\nmodels = ['m']\n\
@@ -207,8 +208,12 @@ fn checks_move_health_and_address_and_late_ones_are_ignored() {
     let mut former = None;
     for address in ["127.0.0.1:80", "127.0.0.2:80", "127.0.0.3:80"] {
         let address = address.parse().unwrap();
-        let moved =
-            CheckReport { address: Some(address), connect: Some(Duration::from_micros(9)), result: Ok(()) };
+        let moved = CheckReport {
+            address: Some(address),
+            connect: Some(Duration::from_micros(9)),
+            handshake: None,
+            result: Ok(()),
+        };
         registry.checked(uid, &moved).unwrap();
         let backend = registry.get(&id("n")).unwrap().backend().unwrap();
         assert_eq!(backend.address, address);
@@ -240,4 +245,120 @@ fn throughput_is_learned_only_where_none_is_reported() {
     assert_eq!(model(&registry, "a").input_tps(), Some(2048.0));
     registry.report(&id("a"), stats(&json!({ "last_mean_input_tps": 70 })), now).unwrap();
     assert_eq!(model(&registry, "a").input_tps(), Some(70.0));
+}
+
+#[test]
+fn routing_follows_the_best_source_that_has_measured_a_round_trip() {
+    let (mut registry, now) = (registry(""), Instant::now());
+    let uid = registry.register(&id("a"), simple(), None, now).unwrap().uid;
+    let cell = registry.by_uid(uid).unwrap().backend().unwrap().rtt.clone();
+    let routed = |registry: &Registry| registry.by_uid(uid).unwrap().routed_rtt();
+    let millis = |ms: u64| Nanos(ms * 1_000_000);
+    let probe = CheckReport { connect: Some(Duration::from_micros(9400)), ..report(Ok(())) };
+    registry.checked(uid, &probe).unwrap();
+    assert_eq!(cell.get(), Some((Nanos(9_400_000), RttSource::Probe)), "as it was measured");
+    assert_eq!(routed(&registry), Some(millis(9)));
+
+    let follow = |registry: &mut Registry| {
+        let before = registry.revision();
+        registry.follow_rtts();
+        registry.revision() > before
+    };
+    assert!(!follow(&mut registry));
+    cell.set(RttSource::Ebpf, Nanos(9_050_000));
+    assert!(!follow(&mut registry), "nothing that routing would see");
+    cell.set(RttSource::Ebpf, millis(25));
+    assert!(follow(&mut registry));
+    assert_eq!(routed(&registry), Some(millis(25)));
+    cell.clear(RttSource::Ebpf);
+    assert!(follow(&mut registry));
+    assert_eq!(routed(&registry), Some(millis(9)), "what the next best source says");
+}
+
+#[test]
+fn what_was_measured_to_a_former_address_does_not_count() {
+    let (mut registry, now) = (registry(""), Instant::now());
+    let named = request(json!({ "url": "http://engine:80", "models": { "m": {} } }));
+    let uid = registry.register(&id("n"), named, None, now).unwrap().uid;
+    for (address, us) in [("127.0.0.1:80", 500), ("127.0.0.2:80", 70_000)] {
+        let (address, connect) = (address.parse().ok(), Some(Duration::from_micros(us)));
+        registry.checked(uid, &CheckReport { address, connect, ..report(Ok(())) }).unwrap();
+        let registration = registry.by_uid(uid).unwrap();
+        assert_eq!(registration.rtt(), Some((Nanos(us * 1000), RttSource::Probe)));
+        assert_eq!(registration.probed_rtt.probes(), 1);
+    }
+}
+
+fn with_marks(through: u64) -> Value {
+    json!({ "attempts": { "00000007": { "0": { "through": through } } } })
+}
+
+fn marks(registry: &Registry, backend: &str) -> Option<Vec<u64>> {
+    let attempts = model(registry, backend).stats.attempts.as_ref()?;
+    Some(attempts.of(7.into()).iter().map(|core| core.through).collect())
+}
+
+#[test]
+fn attempts_are_those_of_the_last_report_alone() {
+    let (mut registry, now) = (registry(""), Instant::now());
+    registry.register(&id("a"), simple(), None, now).unwrap();
+    assert_eq!(model(&registry, "a").stats.reporting(), Reporting::Polled);
+    registry.report(&id("a"), stats(&with_marks(5)), now).unwrap();
+    assert_eq!(marks(&registry, "a"), Some(vec![5]));
+    assert_eq!(model(&registry, "a").stats.reporting(), Reporting::HandsOver);
+    registry.report(&id("a"), stats(&json!({ "attempts": {} })), now).unwrap();
+    assert_eq!(marks(&registry, "a"), Some(vec![]), "none is not the same as not said");
+    let change_driven = json!({ "stats_capabilities": ["x", "change-driven"] });
+    registry.report(&id("a"), stats(&change_driven), now).unwrap();
+    assert_eq!(marks(&registry, "a"), None);
+    assert_eq!(model(&registry, "a").stats.reporting(), Reporting::ChangeDriven);
+    registry.report(&id("a"), stats(&json!({ "stats_capabilities": ["change-drivel"] })), now).unwrap();
+    assert_eq!(model(&registry, "a").stats.reporting(), Reporting::Polled);
+}
+
+/// Gateways number the attempts at a new registration from 1 again: what a publisher still knows of the one
+/// before would end reservations that its stats do not include.
+#[test]
+fn attempts_at_a_registration_before_count_for_nothing() {
+    let (mut registry, now) = (registry(""), Instant::now());
+    let body = json!({ "url": "http://127.0.0.1:1", "models": { "m": { "stats": with_marks(5) } } });
+    registry.register(&id("a"), request(body.clone()), None, now).unwrap();
+    assert_eq!(marks(&registry, "a"), Some(vec![]));
+    assert!(registry.get(&id("a")).unwrap().publishes_stats, "its attempts are stamped from the first on");
+    registry.register(&id("a"), request(body), None, now).unwrap();
+    assert_eq!(marks(&registry, "a"), Some(vec![5]), "a renewal is a report like any other");
+
+    let named = json!({ "url": "http://engine:80", "models": { "m": {} } });
+    let uid = registry.register(&id("n"), request(named), None, now).unwrap().uid;
+    let moves_to = |registry: &mut Registry, address: &str| {
+        let address = Some(address.parse().unwrap());
+        registry.checked(uid, &CheckReport { address, ..report(Ok(())) }).unwrap();
+    };
+    registry.report(&id("n"), stats(&with_marks(5)), now).unwrap();
+    moves_to(&mut registry, "127.0.0.1:80");
+    assert_eq!(marks(&registry, "n"), Some(vec![5]), "nobody could send anything before it had an address");
+    moves_to(&mut registry, "127.0.0.2:80");
+    assert_eq!(marks(&registry, "n"), Some(vec![]));
+}
+
+#[test]
+fn what_changes_a_backend_in_snapshots_is_counted_apart() {
+    let (mut registry, now) = (registry(""), Instant::now());
+    let mut last = registry.backends_revision();
+    let mut changed = |registry: &Registry| {
+        std::mem::replace(&mut last, registry.backends_revision()) != registry.backends_revision()
+    };
+    let uid = registry.register(&id("a"), simple(), None, now).unwrap().uid;
+    assert!(changed(&registry));
+    registry.register(&id("a"), simple(), None, now).unwrap();
+    assert!(!changed(&registry));
+    registry.report(&id("a"), stats(&json!({})), now).unwrap();
+    assert!(changed(&registry), "it is told its queue from now on");
+    registry.report(&id("a"), stats(&json!({ "queue_size": 1 })), now).unwrap();
+    for result in [Err(CheckFailure::Timeout), Err(CheckFailure::Timeout), Ok(())] {
+        registry.checked(uid, &report(result)).unwrap();
+    }
+    assert!(!changed(&registry));
+    registry.remove(&id("a")).unwrap();
+    assert!(changed(&registry));
 }

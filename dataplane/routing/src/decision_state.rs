@@ -44,7 +44,7 @@ impl DecisionState {
     }
 
     /// What the core has sent to clusters.
-    pub fn loads(&self) -> &CoreLoads {
+    pub fn loads(&self) -> &Rc<CoreLoads> {
         &self.loads
     }
 

@@ -67,7 +67,7 @@ pub use policy::{Admission, Method, Policy, WaitOrder, Waiting};
 pub use ranking::{Ranking, RankingTable, Slot};
 pub use request::{Exclusions, RoutingRequest};
 pub use round_robin::RoundRobinCursor;
-pub use rtt::{BackendRtt, RttSource};
+pub use rtt::{BackendRtt, RecentRtts, RttSample, RttSource};
 pub use snapshot::{
     Backend, BackendUid, Cluster, ClusterIndex, ClusterUid, RendezvousWeights, Snapshot, Target, TargetName,
 };

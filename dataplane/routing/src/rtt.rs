@@ -3,9 +3,12 @@
 //! One place a source, since sources come and go while a gateway runs: what the kernel program measures counts
 //! before what this gateway's own sockets tell, and that before the connect times of health checks.
 
+mod recent;
+
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use crate::Nanos;
+pub use recent::{RecentRtts, RttSample};
 
 /// Who measured a round-trip time, best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -23,6 +26,8 @@ pub enum RttSource {
 pub struct BackendRtt {
     /// In ns; 0 where nothing was measured.
     by_source: [AtomicU64; RttSource::ALL.len()],
+    /// Of this gateway's own sockets, as `TCP_INFO` tells; [`RttSource::TcpInfo`] is estimated by them.
+    recent: RecentRtts,
 }
 
 // === impl RttSource ===
@@ -31,7 +36,7 @@ impl RttSource {
     /// All, best first.
     pub const ALL: [Self; 3] = [Self::Ebpf, Self::TcpInfo, Self::Probe];
 
-    /// Its name in metrics, the API and the configuration.
+    /// Its name in metrics and the API.
     pub const fn as_str(self) -> &'static str {
         match self {
             Self::Ebpf => "ebpf",
@@ -57,6 +62,11 @@ impl BackendRtt {
     /// What `source` has measured.
     pub fn of(&self, source: RttSource) -> Option<Nanos> {
         Some(self.by_source[source as usize].load(Relaxed)).filter(|ns| *ns > 0).map(Nanos)
+    }
+
+    /// Round trips of this gateway's own sockets. Cores share them, since each alone may have too few.
+    pub fn recent(&self) -> &RecentRtts {
+        &self.recent
     }
 
     /// What the best source that has any has measured.

@@ -115,7 +115,7 @@ pub struct Snapshot {
     /// When it was published, in Unix milliseconds.
     pub published_at_unix_ms: u64,
     /// Every registered backend that has an address, active or not, ordered by uid: the same allocation in
-    /// successive snapshots while none comes, goes or moves. `None` where that is not known: then no registration
+    /// successive snapshots while none comes, goes, moves or begins to publish its stats. `None` where that is not known: then no registration
     /// is taken to have ended.
     pub backends: Option<Arc<[Arc<Backend>]>>,
     /// Which attempts the stats in it include, where their publishers say so.

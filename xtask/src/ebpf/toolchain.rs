@@ -13,7 +13,7 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use super::TARGET;
+use super::build::TARGET;
 use crate::workspace::output;
 
 /// The linker's release: it must be built against the LLVM of the compiler, and understand its bitcode.
@@ -69,7 +69,7 @@ impl Compiler {
         }
         let tried = candidates.iter().map(|rustc| rustc.display().to_string()).collect::<Vec<_>>().join(", ");
         bail!(
-            "no compiler with `core` for {TARGET} (tried {tried}): run `cargo xtask setup-ebpf` on Debian, or \
+            "no compiler with `core` for {TARGET} (tried {tried}): run `cargo xtask setup-ebpf` (Debian, Ubuntu), or \
              `rustup toolchain install nightly --component rust-src`, or name one in {RUSTC_VARIABLE}"
         )
     }
@@ -97,6 +97,34 @@ impl Compiler {
         self.line("LLVM version: ").split('.').next().filter(|major| !major.is_empty())
     }
 
+    /// The shared library of its LLVM: in its own folder as rustup lays it out, or where the distribution has it.
+    pub(super) fn llvm_library(&self) -> Result<PathBuf> {
+        let sysroot = output(Command::new(&self.rustc).args(["--print", "sysroot"])).context("no sysroot")?;
+        let multiarch = output(Command::new("gcc").arg("-print-multiarch")).unwrap_or_default();
+        let major = self.llvm_major().context("the compiler names no LLVM")?;
+        let start = format!("libLLVM.so.{major}.");
+        let folders = [Path::new(&sysroot).join("lib"), Path::new("/usr/lib").join(multiarch)];
+        let libraries = folders.iter().filter_map(|folder| fs::read_dir(folder).ok()).flatten().flatten();
+        libraries
+            .map(|entry| entry.path())
+            .find(|path| path.file_name().is_some_and(|name| name.to_string_lossy().starts_with(&start)))
+            .with_context(|| format!("no {start}* of {}", self.rustc.display()))
+    }
+
+    /// What it is, wherever it lies: two with the same identity build the same object.
+    pub(super) fn identity(&self) -> String {
+        let core = match self.core {
+            Core::Prebuilt => "compiled",
+            Core::Source => "from source",
+        };
+        let hash = self.line("commit-hash: ").get(..9).unwrap_or("?");
+        format!(
+            "rustc {} ({hash}), LLVM {}, core {core}",
+            self.line("release: "),
+            self.line("LLVM version: ")
+        )
+    }
+
     fn line(&self, key: &str) -> &str {
         self.version.lines().find_map(|line| line.strip_prefix(key)).unwrap_or_default()
     }
@@ -104,8 +132,7 @@ impl Compiler {
 
 impl fmt::Display for Compiler {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (release, llvm) = (self.line("release: "), self.line("LLVM version: "));
-        write!(formatter, "{} {release} (LLVM {llvm}, core: {:?})", self.rustc.display(), self.core)
+        write!(formatter, "{} is {}", self.rustc.display(), self.identity())
     }
 }
 

@@ -5,6 +5,7 @@ use std::{io::Write, net::SocketAddr, sync::Arc, time::Duration};
 use anyhow::{Context, Result, anyhow};
 use rustix::thread::sched_getaffinity;
 use stargate_controlplane::{ControlPlane, api, config::Config};
+use stargate_dataplane::rtt::Severity;
 use tokio::{net::TcpListener, runtime, sync::oneshot, time::timeout};
 
 use crate::signals::Signals;
@@ -50,7 +51,7 @@ async fn run(plane: Arc<ControlPlane>, cpus: Vec<usize>) -> Result<()> {
     let settings = config.settings(cpus);
     let driver = config.server.driver;
 
-    let data_plane = stargate_dataplane::start(settings, plane.snapshot().clone())
+    let data_plane = stargate_dataplane::start(settings, plane.snapshot().clone(), Box::new(log))
         // Its message holds its source already.
         .map_err(|error| anyhow!("{error}"))?;
     let addresses = data_plane.addresses().to_vec();
@@ -59,7 +60,11 @@ async fn run(plane: Arc<ControlPlane>, cpus: Vec<usize>) -> Result<()> {
     for level in &levels {
         tracing::info!(cpu = level.cpu, driver = level.driver, "core started");
     }
-    plane.attach(data_plane.observations(), data_plane.bells(), move || cores.read());
+    let gateway = data_plane.gateway_id();
+    tracing::info!(%gateway, "attempts are stamped");
+    plane.attach(gateway, data_plane.observations(), data_plane.bells(), move || cores.read());
+    // Before any health check connects: a connection that is older than this is not measured.
+    plane.attach_rtt(data_plane.rtt());
     plane.spawn();
 
     let (stop_admin, admin_stopped) = oneshot::channel::<()>();
@@ -86,6 +91,15 @@ async fn run(plane: Arc<ControlPlane>, cpus: Vec<usize>) -> Result<()> {
     let _ = timeout(ADMIN_GRACE, admin).await;
     tracing::info!("stopped");
     Ok(())
+}
+
+/// What the data plane has to say.
+fn log(severity: Severity, line: &str) {
+    match severity {
+        Severity::Debug => tracing::debug!("{line}"),
+        Severity::Info => tracing::info!("{line}"),
+        Severity::Warn => tracing::warn!("{line}"),
+    }
 }
 
 /// The one line on stdout: whoever started this waits for it.

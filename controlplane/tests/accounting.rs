@@ -1,0 +1,150 @@
+//! How what a gateway sent is added to what a cluster reports, and why: as `GET /api/v1/targets/{model}` tells it.
+
+mod support;
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use stargate_dataplane::{Bells, GatewayId, Observations};
+use stargate_routing::{DecisionState, Exclusions, RoutingRequest, Running, Tokens, decide_and_enter};
+use support::{Api, NO_HEALTH};
+
+const TARGET: &str = "/api/v1/targets/m";
+
+/// Registers a backend of the cluster `c`, by a letter.
+async fn register(api: &Api, id: char) {
+    let body = json!({
+        "url": format!("http://127.0.0.1:{}", u32::from(id)), "cluster_id": "c", "models": { "m": {} }
+    });
+    assert_eq!(api.put(&format!("/api/v1/backends/{id}"), body).await.0, 201);
+}
+
+async fn report(api: &Api, id: char, stats: Value) {
+    let path = format!("/api/v1/backends/{id}/stats");
+    assert_eq!(api.post(&path, json!({ "models": { "m": stats } })).await, (204, Value::Null));
+}
+
+async fn cluster(api: &Api) -> Value {
+    let (status, target) = api.get(TARGET).await;
+    assert_eq!(status, 200, "{target}");
+    target["load"][0].clone()
+}
+
+#[tokio::test]
+async fn a_target_shows_which_accounting_its_clusters_have_and_why() {
+    let api = Api::start(NO_HEALTH);
+    for id in ['a', 'b', 'd'] {
+        register(&api, id).await;
+    }
+    let found = cluster(&api).await;
+    assert_eq!(found["accounting"], "in_flight");
+    assert_eq!(
+        found["reporting"],
+        json!({ "hands_over": [], "change_driven": [], "polled": ["a", "b", "d"] })
+    );
+
+    report(&api, 'a', json!({ "attempts": {}, "num_running_queries": 2 })).await;
+    report(&api, 'b', json!({ "stats_capabilities": ["change-driven"] })).await;
+    let found = cluster(&api).await;
+    assert_eq!(found["accounting"], "in_flight", "one that is polled decides");
+    assert_eq!(found["reporting"], json!({ "hands_over": ["a"], "change_driven": ["b"], "polled": ["d"] }));
+
+    api.call("DELETE", "/api/v1/backends/d", &Value::Null).await;
+    let found = cluster(&api).await;
+    assert_eq!(found["accounting"], "reservations");
+    assert_eq!(found["cluster_id"], "c");
+    for values in ["reported", "reserved", "in_flight", "effective"] {
+        assert!(found[values].is_object(), "{values} of {found}");
+    }
+    assert_eq!(found["reported"]["num_running_queries"], 2);
+    // A report without withdraws it.
+    report(&api, 'a', json!({})).await;
+    assert_eq!(cluster(&api).await["accounting"], "in_flight");
+}
+
+#[tokio::test]
+async fn handover_is_shown_in_short_and_of_this_gateway_only() {
+    let api = Api::start(NO_HEALTH);
+    register(&api, 'a').await;
+    let attempts = json!({
+        "0000beef": { "0": { "through": 9, "except": [3, 7] }, "1": { "through": 2, "except": [] } },
+        "00c0ffee": { "0": { "through": 4, "except": [] } }
+    });
+    report(&api, 'a', json!({ "attempts": attempts })).await;
+    let (_, target) = api.get(TARGET).await;
+    assert_eq!(target["gateway"], Value::Null);
+    assert_eq!(target["load"][0]["backends"][0]["handover"], Value::Null, "nobody asks yet");
+
+    let gateway: GatewayId = "0000beef".parse().unwrap();
+    api.plane.attach(gateway, Observations::default(), Bells::default(), Vec::new);
+    report(&api, 'a', json!({ "attempts": attempts })).await;
+    let (_, target) = api.get(TARGET).await;
+    assert_eq!(target["gateway"], "0000beef");
+    let handover = &target["load"][0]["backends"][0]["handover"];
+    let cores = json!({ "0": { "through": 9, "exceptions": 2 }, "1": { "through": 2, "exceptions": 0 } });
+    assert_eq!(handover["cores"], cores);
+    let (_, snapshot) = api.get("/api/v1/snapshot").await;
+    assert_eq!(&snapshot["targets"][0]["clusters"][0]["backends"][0]["handover"], handover);
+    // The backend itself has it as it was reported.
+    let (_, backend) = api.get("/api/v1/backends/a").await;
+    assert_eq!(backend["models"]["m"]["stats"]["attempts"], attempts);
+
+    report(&api, 'a', json!({ "attempts": attempts })).await;
+    let (_, target) = api.get(TARGET).await;
+    let later = &target["load"][0]["backends"][0]["handover"];
+    assert!(later["report"].as_u64() > handover["report"].as_u64(), "{later} after {handover}");
+}
+
+/// From a decision to the report that includes it: counted once at every moment.
+#[tokio::test]
+async fn what_was_sent_is_counted_once_before_and_after_it_is_reported() {
+    let api = Api::start(NO_HEALTH);
+    let gateway: GatewayId = "0000beef".parse().unwrap();
+    api.plane.attach(gateway, Observations::default(), Bells::default(), Vec::new);
+    register(&api, 'a').await;
+    report(&api, 'a', json!({ "attempts": {}, "num_running_queries": 1, "queue_size": 0 })).await;
+
+    let mut core = DecisionState::new();
+    let request = RoutingRequest { input_tokens: Tokens(10), ..RoutingRequest::default() };
+    let send = |core: &mut DecisionState| {
+        let snapshot = api.plane.snapshot().load_full();
+        core.loads().follow(&snapshot);
+        let target = snapshot.target(None, "m").unwrap();
+        let algorithm = &target.policy.method.algorithm;
+        let none = Exclusions::default();
+        decide_and_enter(target, algorithm, &request, &none, core, Duration::ZERO).1.unwrap()
+    };
+    let running: Vec<Running> = (0..3).map(|_| send(&mut core)).collect();
+    let sequences: Vec<_> = running.iter().map(Running::sequence).collect();
+    assert_eq!(sequences, [Some(1), Some(2), Some(3)]);
+    core.loads().flush();
+    let found = cluster(&api).await;
+    assert_eq!(found["in_flight"]["running"], 3);
+    assert_eq!(found["reserved"], json!({ "attempts": 3, "input_tokens": 30, "ended": 0 }));
+    assert_eq!(found["effective"]["num_running_queries"], 4);
+
+    // The second is still on its way.
+    let attempts = json!({ "0000beef": { "0": { "through": 3, "except": [2] } } });
+    report(&api, 'a', json!({ "attempts": attempts, "num_running_queries": 3, "queue_size": 0 })).await;
+    core.loads().follow(&api.plane.snapshot().load());
+    core.loads().flush();
+    let found = cluster(&api).await;
+    assert_eq!(found["in_flight"]["running"], 3);
+    assert_eq!(found["reserved"], json!({ "attempts": 1, "input_tokens": 10, "ended": 0 }));
+    assert_eq!(found["effective"]["num_running_queries"], 4);
+
+    // All end before the next report: two of them are in this one.
+    drop(running);
+    core.loads().flush();
+    let found = cluster(&api).await;
+    assert_eq!(found["in_flight"]["running"], 0);
+    assert_eq!(found["reserved"], json!({ "attempts": 0, "input_tokens": 0, "ended": 2 }));
+    assert_eq!(found["effective"]["num_running_queries"], 1);
+    let attempts = json!({ "0000beef": { "0": { "through": 3, "except": [] } } });
+    report(&api, 'a', json!({ "attempts": attempts, "num_running_queries": 1, "queue_size": 0 })).await;
+    core.loads().follow(&api.plane.snapshot().load());
+    core.loads().flush();
+    let found = cluster(&api).await;
+    assert_eq!(found["reserved"]["ended"], 0);
+    assert_eq!(found["effective"]["num_running_queries"], 1);
+}
