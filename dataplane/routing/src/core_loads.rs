@@ -7,11 +7,11 @@
 //!
 //! Cores that wrote to the same counters at every request would wait for each other's caches. So a core keeps its
 //! changes to itself, fewer than [`CHANGES_HELD_MAX`] of them and for at most [`HELD_MAX`], and sees them in its
-//! own decisions at once. What is traded: another core may decide by a load that misses them. Where places are
-//! scarce that would let two cores take the last one, so there it is avoided. When no more slots are free than the
-//! other cores may hold back, an entry goes to the shared counters at once, by an exchange that fails when another
-//! core came first, and the decision is made again. What such an entry can still miss is what another core sent
-//! within the last [`HELD_MAX`], when the cluster had more room than that.
+//! own decisions at once. What is traded: another core may decide by a load that misses them. Where one more request
+//! matters, that would let two cores take one idle cluster of several, or one last place; so there it is avoided. When
+//! a cluster runs few requests or has few slots left, an entry goes to the shared counters at once, by an exchange that
+//! fails when another core came first, and the decision is made again. What such an entry can still miss is what another
+//! core sent within the last [`HELD_MAX`], when the cluster was neither.
 //!
 //! It has no clock: `now` is the time since a start that the caller chose, and never goes back.
 
@@ -50,12 +50,18 @@ const CHANGES_HELD_MAX: usize = 16;
 /// The longest that a core keeps a change to itself.
 const HELD_MAX: Duration = Duration::from_millis(1);
 
+/// A cluster that runs fewer requests than this is as good as idle: one more is a difference.
+const IDLE_BELOW: u64 = CHANGES_HELD_MAX as u64;
+/// A cluster with no more free slots than this is nearly full. Two cores may keep so much back; more of them may
+/// together keep back more, but of one cluster and within a turn of their event loops do not.
+const NEARLY_FULL_AT: u64 = 2 * CHANGES_HELD_MAX as u64;
+
 /// What one core has sent to clusters. Its handles keep it alive.
 pub struct CoreLoads {
     /// CPU number of the core.
     core: u32,
-    /// What the other cores together may hold back.
-    held_by_others_max: u64,
+    /// Whether other cores send to the same clusters.
+    is_shared: bool,
     ttl: RangeInclusive<Duration>,
     /// Before this there is nothing to tell, and no reservation to end.
     quiet_until: Cell<Duration>,
@@ -75,7 +81,7 @@ impl CoreLoads {
     pub fn new(core: u32, cores: usize, ttl: RangeInclusive<Duration>) -> Self {
         Self {
             core,
-            held_by_others_max: (CHANGES_HELD_MAX * cores.saturating_sub(1)) as u64,
+            is_shared: cores > 1,
             ttl,
             quiet_until: Cell::new(Duration::MAX),
             unflushed: RefCell::default(),
@@ -141,7 +147,7 @@ impl CoreLoads {
     }
 
     /// Takes a place in a cluster of these stats, where so many attempts were seen when it was chosen for its load;
-    /// `None` where it was chosen whatever that was. Fails where places are scarce and another core came first: then the
+    /// `None` where it was chosen whatever that was. Fails where one more matters and another core came first: then the
     /// choice is to be made again.
     pub(crate) fn take_place(
         &self,
@@ -154,7 +160,7 @@ impl CoreLoads {
         let charge = Charge::new(stats.reported, request);
         let unflushed = &mut *self.unflushed.borrow_mut();
         let place = Place { cluster: unflushed.clusters().hold(load), charge };
-        if let Some(seen) = seen.filter(|_| self.is_scarce(stats)) {
+        if let Some(seen) = seen.filter(|_| self.is_exact(stats)) {
             let entering = Amount::entering(charge.input);
             // What was seen contains what is kept here.
             unflushed.flush_of(place.cluster);
@@ -218,12 +224,12 @@ impl CoreLoads {
         rtt.max(*self.ttl.start()).min(*self.ttl.end())
     }
 
-    /// Whether other cores may have filled the cluster up without this one knowing it. Slots that are not reported are
-    /// never scarce, as nobody can tell what the last one is.
-    fn is_scarce(&self, stats: &EffectiveStats<'_>) -> bool {
-        let slots = stats.reported.max_engine_concurrency;
-        let is_shared = self.held_by_others_max > 0;
-        is_shared && slots > 0 && slots.saturating_sub(stats.num_running_queries) <= self.held_by_others_max
+    /// Whether one request more or less matters so much that all cores are to know it at once. Of slots that are not
+    /// reported nobody can tell which is the last.
+    fn is_exact(&self, stats: &EffectiveStats<'_>) -> bool {
+        let (slots, running) = (stats.reported.max_engine_concurrency, stats.num_running_queries);
+        let is_nearly_full = slots > 0 && slots.saturating_sub(running) <= NEARLY_FULL_AT;
+        self.is_shared && (running < IDLE_BELOW || is_nearly_full)
     }
 
     fn is_due_at(&self, due: Option<Duration>) {

@@ -73,7 +73,7 @@ pub(crate) fn decide_traced<T: Trace>(
 
 /// Decides, and takes the place in one step: it counts what was selected as in flight there and, where the
 /// cluster's stats are accounted for so, reserves it until they include it. The next decision of this core sees it;
-/// other cores do within a millisecond. Where places are scarce they do at once, and when one of them has added to
+/// other cores do within a millisecond. Where one more matters they do at once, and when one of them has added to
 /// the chosen cluster's load since this decision looked at it, it is made again: so two requests at once on two cores
 /// never both take a place that only one of them can have.
 ///

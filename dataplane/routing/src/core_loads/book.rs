@@ -170,7 +170,9 @@ impl Book {
                     let handover = self.handovers.get_mut(list);
                     handover.report = inclusion.report;
                     handover.forget_ended(unflushed);
-                    if let Some(included) = inclusion.of_core(core) {
+                    // Marks beyond what was sent are of another registration of the backend, numbered anew.
+                    let sent = self.sequences.get(&backend).copied().unwrap_or_default();
+                    if let Some(included) = inclusion.of_core(core).filter(|core| core.through <= sent) {
                         self.hand_over(list, included, unflushed);
                     }
                 }

@@ -116,6 +116,19 @@ fn a_report_that_includes_its_attempt_hands_it_over() {
 }
 
 #[test]
+fn marks_of_a_former_registration_end_nothing() {
+    let there = backend(1, true, None);
+    let cluster = reserving(ClusterStats::default(), &there);
+    let loads = core(7, 1);
+    loads.follow(&snapshot(&[&there], included(&cluster, 1, 0, &[])));
+    let _running = [send(&loads, &cluster, 10, NOW), send(&loads, &cluster, 10, NOW)];
+    loads.follow(&snapshot(&[&there], included(&cluster, 2, 3, &[])));
+    assert_eq!(reserved(&loads, &cluster), 2, "it was never sent a third");
+    loads.follow(&snapshot(&[&there], included(&cluster, 3, 2, &[])));
+    assert_eq!(reserved(&loads, &cluster), 0);
+}
+
+#[test]
 fn an_included_attempt_that_has_ended_comes_off_the_report_until_the_next() {
     let there = backend(1, true, None);
     let cluster = reserving(ClusterStats { queue_size: 5, ..ClusterStats::default() }, &there);

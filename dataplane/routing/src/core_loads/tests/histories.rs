@@ -109,7 +109,7 @@ impl World {
                 } else {
                     Accounting::InFlight
                 },
-                // Slots that are unknown, scarce and plenty.
+                // Slots that are unknown, few and plenty.
                 max_engine_concurrency: [0, 20, 1_000, 20][number],
                 queue_time_estimates: if number == 1 { [(0, Nanos(1))].into() } else { Box::default() },
                 ..ClusterStats::default()
@@ -214,6 +214,13 @@ impl World {
                     return;
                 }
                 let except: BTreeSet<u64> = except.into_iter().collect();
+                let mut through = through;
+                for (core, through) in through.iter_mut().enumerate() {
+                    // Marks of a former registration may be anything.
+                    if !through.is_multiple_of(4) {
+                        *through = self.model.last_sequence(core, uids.1).min(*through);
+                    }
+                }
                 let cores = through.iter().enumerate().filter(|(_, through)| **through > 0);
                 let cores = cores.map(|(core, through)| CoreInclusion {
                     core: core as u32,

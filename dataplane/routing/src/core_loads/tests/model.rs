@@ -165,7 +165,9 @@ impl Model {
                 (None, Standing::Included) => sent.standing = Standing::Over,
                 (Some((report, Some(included))), Standing::Awaited) if *report > known[&sent.uids] => {
                     let sequence = sent.sequence.unwrap();
-                    if sequence <= included.through && !included.except.contains(&sequence) {
+                    let is_of_this_registration = included.through <= state.sequences[&sent.uids.1];
+                    let includes = sequence <= included.through && !included.except.contains(&sequence);
+                    if is_of_this_registration && includes {
                         sent.standing = Standing::Included;
                         state.handed_over += 1;
                     }
@@ -177,6 +179,11 @@ impl Model {
             let latest = known.get(uids).map_or(*report, |known| *report.max(known));
             state.reports.insert(*uids, latest);
         }
+    }
+
+    /// The highest number that a core has given out at a backend.
+    pub(super) fn last_sequence(&self, core: usize, backend: BackendUid) -> u64 {
+        self.cores[core].sequences.get(&backend).copied().unwrap_or_default()
     }
 
     pub(super) fn pending(&self, core: usize) -> u64 {
