@@ -99,7 +99,7 @@ pub(super) async fn get(State(plane): State<Arc<ControlPlane>>) -> Json<DataPlan
 
 fn backends(plane: &ControlPlane) -> Vec<BackendView> {
     // Two steps: the kernel is not asked under the registry's lock.
-    let known: Vec<(BackendView, Option<(Arc<Backend>, RttSource)>)> = {
+    let known: Vec<_> = {
         let registry = plane.registry();
         let known = |registration: &Registration| {
             let source = registration.rtt().map(|(_, source)| source);
