@@ -133,6 +133,7 @@ pub enum RttSource {
     /// The kernel program.
     Ebpf,
     /// `TCP_INFO` of the gateway's own sockets.
+    // As metrics and the API call it.
     #[serde(alias = "tcp_info")]
     TcpInfo,
     /// Health checks.
@@ -146,7 +147,7 @@ pub enum KernelLog {
     /// What should not happen.
     #[default]
     Faults,
-    /// Each connection that is measured, too.
+    /// Each connection and sample, too.
     Debug,
 }
 

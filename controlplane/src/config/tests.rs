@@ -36,6 +36,8 @@ fn errors_of_the_file_name_line_key_finding_and_range() {
         ),
         ("[timeouts]\n\nconect_ms = 5\n", &["stargate.toml:3:", "conect_ms", "`connect_ms`"]),
         ("[timeout]\n", &["stargate.toml:1:", "`timeout`", "`timeouts`"]),
+        ("[rtt]\nsource = \"kernel\"\n", &["stargate.toml:2:", "rtt.source", "`kernel`", "`tcp-info`"]),
+        ("[rtt]\nkernel_log = \"info\"\n", &["stargate.toml:2:", "rtt.kernel_log", "`info`", "`faults`"]),
         ("[server]\nlisten = []\n", &["stargate.toml:2:", "server.listen:", "one or more addresses"]),
         (
             "[server]\nlisten = [\"localhost\"]\n",
