@@ -17,8 +17,6 @@ const NO_MINIMUM: u32 = u32::MAX;
 
 /// What a program needs to know of the connection that it runs for.
 pub(crate) struct Connection {
-    /// Which callback this is.
-    pub(crate) operation: u32,
     /// Where the connection goes.
     pub(crate) endpoint: Endpoint,
     /// Smoothed RTT in µs; 0 before the first sample. In an RTT callback, before the sample that it is about.
@@ -41,6 +39,12 @@ macro_rules! field {
     };
 }
 
+/// Which callback the program runs for.
+#[inline(always)]
+pub(crate) fn operation(context: &SockOpsContext) -> u32 {
+    field!(context, op)
+}
+
 // === impl Connection ===
 
 impl Connection {
@@ -51,7 +55,6 @@ impl Connection {
     /// hence every field here, at once, volatile.
     #[inline(always)]
     pub(crate) fn read(context: &SockOpsContext) -> Option<Self> {
-        let operation = field!(context, op);
         let family = field!(context, family);
         let ip4 = field!(context, remote_ip4);
         let ip6 = [
@@ -74,7 +77,6 @@ impl Connection {
         // Of the port's field the upper half is used, in network byte order.
         let endpoint = Endpoint { address, port: u32::from_be(port) };
         Some(Self {
-            operation,
             endpoint,
             smoothed_us: smoothed >> SMOOTHED_SHIFT,
             min_us: if min_us == NO_MINIMUM { 0 } else { min_us },

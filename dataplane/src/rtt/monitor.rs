@@ -77,7 +77,7 @@ pub(super) struct Monitor<K> {
     /// Steps in for backends that the program does not measure.
     tcp_info: Arc<TcpInfoSource>,
     faults: [Fault; KernelFault::ALL.len()],
-    /// To be told by the thread.
+    /// To be told by the thread; one of each kind at most.
     notices: SegQueue<String>,
 }
 
@@ -85,8 +85,10 @@ pub(super) struct Monitor<K> {
 #[derive(Default)]
 struct Followed {
     backends: Option<Arc<[Arc<Backend>]>>,
-    /// Whether all of them are.
-    is_complete: bool,
+    /// Whether it had room for all.
+    has_room: bool,
+    /// Nothing is left to be tried again: room for one comes only as another goes.
+    is_settled: bool,
 }
 
 #[derive(Default)]
@@ -159,13 +161,14 @@ impl<K: Kernel> Monitor<K> {
         let Some(backends) = &snapshot.backends else { return };
         let mut followed = lock(&self.followed);
         let is_same = followed.backends.as_ref().is_some_and(|old| Arc::ptr_eq(old, backends));
-        if is_same && followed.is_complete {
+        if is_same && followed.is_settled {
             return;
         }
         let mut kernel = lock(&self.kernel);
         let Some(kernel) = kernel.as_mut() else { return };
         let result = kernel.follow(backends.iter().map(|backend| backend.address));
-        followed.is_complete = result.is_ok();
+        followed.has_room = !matches!(result, Err(MapError::Full { .. }));
+        followed.is_settled = !matches!(result, Err(MapError::Refused { .. }));
         followed.backends = Some(backends.clone());
         match result {
             Ok(()) => {}
@@ -225,9 +228,9 @@ impl<K: Kernel> Monitor<K> {
 
     /// Reads what was measured to every backend.
     fn round(&self, addresses: &mut HashMap<SocketAddr, Address>) {
-        let (backends, is_complete) = {
+        let (backends, has_room) = {
             let followed = lock(&self.followed);
-            (followed.backends.clone(), followed.is_complete)
+            (followed.backends.clone(), followed.has_room)
         };
         let backends = backends.as_deref().unwrap_or_default();
         // Those that are no longer followed stay behind.
@@ -237,7 +240,7 @@ impl<K: Kernel> Monitor<K> {
             let address = addresses
                 .entry(backend.address)
                 .or_insert_with(|| before.remove(&backend.address).unwrap_or_else(|| Address::new(now)));
-            match self.measured(backend, address, is_complete, now) {
+            match self.measured(backend, address, has_room, now) {
                 Some(rtt) => backend.rtt.set(RttSource::Ebpf, rtt),
                 None => backend.rtt.clear(RttSource::Ebpf),
             }
@@ -249,7 +252,7 @@ impl<K: Kernel> Monitor<K> {
         &self,
         backend: &Backend,
         address: &mut Address,
-        is_complete: bool,
+        has_room: bool,
         now: Duration,
     ) -> Option<Nanos> {
         // Locked for one look-up at a time: a publication that follows new backends does not wait for a whole round.
@@ -262,7 +265,7 @@ impl<K: Kernel> Monitor<K> {
             }
         };
         // Without room for all it is known why.
-        if samples.is_none() && !is_complete {
+        if samples.is_none() && !has_room {
             return None;
         }
         let samples = samples.unwrap_or_default();

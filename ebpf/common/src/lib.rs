@@ -94,7 +94,6 @@ impl RttSamples {
             if cpu.last_at_ns > all.last_at_ns {
                 all.last_at_ns = cpu.last_at_ns;
                 all.smoothed_us = cpu.smoothed_us;
-                all.last_us = cpu.last_us;
             }
             if cpu.handshake.at_ns > all.handshake.at_ns {
                 all.handshake = cpu.handshake;
@@ -103,6 +102,10 @@ impl RttSamples {
                 all.keep_if_recent(*sample);
             }
         }
+        // A CPU's own last one has no time by which to choose; those that have are ordered now.
+        let [newest, ..] = all.recent;
+        let last = if newest.at_ns > all.handshake.at_ns { newest } else { all.handshake };
+        all.last_us = u32::try_from(last.rtt_us).unwrap_or(u32::MAX);
         all
     }
 
@@ -147,7 +150,7 @@ mod tests {
 
     #[test]
     fn cpus_that_saw_nothing_change_nothing() {
-        let one = RttSamples { handshake: sample(20, 2), ..seen(&[50, 40]) };
+        let one = RttSamples { handshake: sample(20, 2), ..seen(&[50]) };
         assert_eq!(RttSamples::fold(&[RttSamples::default(), one, RttSamples::default()]), one);
         assert_eq!(RttSamples::fold(&[]), RttSamples::default());
         assert_eq!(RttSamples::default().recent().count(), 0);
@@ -163,6 +166,19 @@ mod tests {
             assert_eq!((all.last_us, all.smoothed_us, all.last_at_ns), (90, 91, 900));
             assert_eq!(all.handshake, sample(15, 3));
         }
+    }
+
+    #[test]
+    fn the_last_raw_sample_counts_though_a_later_one_was_not_told() {
+        let told =
+            RttSamples { handshake: sample(30, 3), last_us: 3, last_at_ns: 30, ..RttSamples::default() };
+        let not_told = RttSamples { samples: 1, last_at_ns: 40, smoothed_us: 9, ..RttSamples::default() };
+        let all = RttSamples::fold(&[told, not_told]);
+        assert_eq!((all.last_us, all.last_at_ns, all.smoothed_us), (3, 40, 9));
+        let all = RttSamples::fold(&[told, seen(&[20, 50])]);
+        assert_eq!((all.last_us, all.last_at_ns), (5, 50));
+        let all = RttSamples::fold(&[told, seen(&[20])]);
+        assert_eq!((all.last_us, all.last_at_ns), (3, 30));
     }
 
     #[test]

@@ -5,10 +5,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use stargate_dataplane::rtt::kernel::{KernelRtt, RECENT_SAMPLES, RttSample, RttSamples};
+use stargate_dataplane::rtt::kernel::{KernelRtt, Options, RECENT_SAMPLES, RttSample, RttSamples};
 use stargate_tests::{DEADLINE, DelayedPath};
 
-use crate::support::{Echo, Talk, attach, has_paths, samples};
+use crate::support::{Echo, Talk, attach, has_paths, options, patched, samples};
 
 /// How far a sample may be from the path's round trip, beside a tenth of it: threads must get to run.
 const SLACK_US: u64 = 300;
@@ -138,4 +138,48 @@ fn raw_samples_follow_a_step_at_once_and_the_smoothed_do_not() {
             );
         }
     }
+}
+
+/// As Linux before 6.10 is: it calls back, but without the sample. There is no such kernel here, so the program is made to
+/// read zeroes where the sample would be.
+#[test]
+fn a_kernel_that_does_not_tell_samples_leaves_handshakes_and_the_smoothed() {
+    const CONTEXT_LOAD: u8 = 0x61;
+    const STACK: u8 = 10;
+    const MOVE_IMMEDIATE: u8 = 0xb7;
+    let Some(_) = attach() else { return };
+    if !has_paths() {
+        return;
+    }
+    let object = [4, 8].into_iter().fold(options().object, |object, argument_offset| {
+        let is_load = |instruction: [u8; 8]| {
+            instruction[0] == CONTEXT_LOAD
+                && instruction[1] >> 4 != STACK
+                && instruction[2..] == [argument_offset, 0, 0, 0, 0, 0]
+        };
+        patched(&object, is_load, |instruction| {
+            let register = instruction[1] & 0x0f;
+            instruction.copy_from_slice(&[MOVE_IMMEDIATE, register, 0, 0, 0, 0, 0, 0]);
+        })
+    });
+    let mut rtt = KernelRtt::attach(Options { object, ..options() }).expect("it attaches");
+    let configured = Duration::from_millis(20);
+    let path = DelayedPath::new(configured);
+    let echo = Echo::at(path.near()[0]);
+    let address = path.far(echo.address());
+    rtt.follow([address].into_iter()).expect("room");
+    let setup = Setup { echoes: [echo, Echo::at(path.near()[1])], path, rtt };
+    let measured = measure(
+        &setup,
+        address,
+        || Talk::to(address).exchanges(RECENT_SAMPLES),
+        |measured| is_close(measured.handshake, configured),
+    );
+    assert_eq!(measured.recent().count(), 0, "{measured:?}");
+    assert_eq!(measured.turn, 0, "{measured:?}");
+    assert!(measured.samples > RECENT_SAMPLES as u64, "callbacks are counted: {measured:?}");
+    assert_eq!(u64::from(measured.last_us), measured.handshake.rtt_us, "{measured:?}");
+    assert!(measured.last_at_ns > measured.handshake.at_ns, "{measured:?}");
+    assert!((20_000..=measured.handshake.rtt_us).contains(&measured.min_us.into()), "{measured:?}");
+    assert!(measured.smoothed_us >= measured.min_us, "{measured:?}");
 }

@@ -8,7 +8,7 @@ use stargate_tests::{Cgroup, eventually};
 
 use crate::{
     peer::Peer,
-    support::{Echo, Talk, attach, options, samples},
+    support::{Echo, SET_CALLBACKS, Talk, attach, options, patched, samples},
 };
 
 const EXCHANGES: usize = 20;
@@ -156,6 +156,29 @@ fn connections_and_samples_are_logged_when_asked_and_only_then() {
         assert!(of_echo.len() > EXCHANGES, "{lines:#?}");
     }
     quiet.drain_log(|level, line| panic!("{level:?}: {line}"));
+}
+
+#[test]
+fn a_kernel_that_refuses_callbacks_is_logged_as_a_fault_also_when_nothing_else_is() {
+    /// `r0 = 1`, which is how the helper tells of a flag that it does not know.
+    const REFUSED: [u8; 8] = [0xb7, 0, 0, 0, 1, 0, 0, 0];
+    let Some(_) = attach() else { return };
+    let object = patched(
+        &options().object,
+        |instruction| instruction == SET_CALLBACKS,
+        |instruction| instruction.copy_from_slice(&REFUSED),
+    );
+    let mut rtt = KernelRtt::attach(Options { object, ..options() }).expect("it attaches");
+    let echo = Echo::local();
+    rtt.follow([echo.address()].into_iter()).expect("room");
+    Talk::to(echo.address()).exchanges(EXCHANGES);
+    let mut lines = Vec::new();
+    rtt.drain_log(|level, line| lines.push((level, line.to_owned())));
+    let port = echo.address().port();
+    let fault = format!("[::ffff:127.0.0.1]:{port}: the kernel refuses RTT callbacks (1): handshakes only");
+    assert_eq!(lines, [(LogLevel::Faults, fault)]);
+    let measured = samples(&rtt, echo.address());
+    assert_eq!((measured.samples, measured.connects), (1, 1), "the handshake is measured all the same");
 }
 
 #[test]

@@ -1,12 +1,12 @@
 //! Attaching, what it needs, and that nothing stays behind.
 
 use aya::programs::loaded_programs;
-use stargate_dataplane::rtt::kernel::{AttachError, KernelRtt, Object, Options};
+use stargate_dataplane::rtt::kernel::{AttachError, KernelRtt, LogLevel, Object, Options};
 use stargate_tests::{Cgroup, eventually};
 
 use crate::{
     peer::Peer,
-    support::{Echo, Talk, attach, options},
+    support::{Echo, SET_CALLBACKS, Talk, attach, options, patched},
 };
 
 /// Whether the kernel has a program of this number. One that is attached is loaded.
@@ -58,7 +58,7 @@ fn two_capabilities_are_enough_and_what_is_missing_is_said() {
         let mut peer = Peer::start();
         peer.keep_capabilities(kept);
         let refusal = peer.attach().expect_err("too little");
-        assert!(refusal.starts_with("not permitted (") && refusal.ends_with(missing), "{kept}: {refusal}");
+        assert!(refusal == format!("not permitted: {missing}"), "{kept}: {refusal}");
     }
 }
 
@@ -92,12 +92,15 @@ fn what_is_no_program_is_refused_in_one_line() {
 #[test]
 fn a_program_that_the_verifier_refuses_is_refused_in_one_line() {
     let Some(_) = attach() else { return };
-    // `call bpf_ktime_get_ns` becomes a call of a helper that there is none of.
-    let (call, no_helper) = ([0x85_u8, 0, 0, 0, 5, 0, 0, 0], [0x85, 0, 0, 0, 0xff, 0xff, 0xff, 0x7f]);
-    let mut bytes = Object::embedded().bytes().to_vec();
-    let at = bytes.windows(call.len()).position(|window| window == call).expect("it asks the time");
-    bytes[at..at + call.len()].copy_from_slice(&no_helper);
-    let options = Options { object: Object::from_bytes(bytes), ..Options::default() };
+    // Turning the callbacks on becomes a call of a helper that there is none of.
+    let object = patched(
+        &options().object,
+        |instruction| instruction == SET_CALLBACKS,
+        |instruction| {
+            instruction[4..].copy_from_slice(&i32::MAX.to_le_bytes());
+        },
+    );
+    let options = Options { object, ..options() };
     let error = KernelRtt::attach(options).expect_err("it must not be loaded");
     assert!(matches!(error, AttachError::Refused { .. }), "{error:?}");
     let text = error.to_string();
@@ -106,6 +109,19 @@ fn a_program_that_the_verifier_refuses_is_refused_in_one_line() {
         "{text}"
     );
     assert!(text.contains("invalid func"), "the verifier's own words: {text}");
+}
+
+#[test]
+fn the_code_of_lines_that_nobody_asked_for_is_removed() {
+    let Some(quiet) = attach() else { return };
+    let verbose = KernelRtt::attach(Options { log: LogLevel::Debug, ..options() }).expect("it attaches");
+    let [quiet, verbose] = [quiet, verbose].map(|rtt| {
+        let info = loaded_programs().flatten().find(|info| info.id() == rtt.program_id());
+        info.and_then(|info| info.size_translated()).expect("the kernel tells the size to root")
+    });
+    println!("{quiet} bytes of instructions; {verbose} with debug lines");
+    // Two of three places that log.
+    assert!(quiet < verbose / 2, "{quiet} bytes of instructions, {verbose} with debug lines");
 }
 
 #[test]

@@ -14,6 +14,9 @@ use stargate_tests::{DEADLINE, DelayedPath};
 /// Names another object than the embedded one.
 const OBJECT_VARIABLE: &str = "STARGATE_TEST_KERNEL_OBJECT";
 
+/// The program's call of `bpf_sock_ops_cb_flags_set`, whatever compiler wrote it.
+pub(crate) const SET_CALLBACKS: [u8; 8] = [0x85, 0, 0, 0, 59, 0, 0, 0];
+
 /// A listener that sends every byte back, over any number of connections.
 pub(crate) struct Echo {
     listener: TcpListener,
@@ -29,6 +32,23 @@ pub(crate) fn options() -> Options {
     let object =
         env::var_os(OBJECT_VARIABLE).map(|path| Object::from_bytes(fs::read(path).expect("the object")));
     Options { object: object.unwrap_or_else(Object::embedded), ..Options::default() }
+}
+
+/// The program with one of its instructions replaced: for what this kernel does not do by itself. `is_wanted` must tell
+/// exactly one.
+pub(crate) fn patched(
+    object: &Object,
+    is_wanted: impl Fn([u8; 8]) -> bool,
+    replace: impl Fn(&mut [u8]),
+) -> Object {
+    let mut bytes = object.bytes().to_vec();
+    let mut instructions: Vec<&mut [u8]> = bytes.chunks_exact_mut(8).collect();
+    instructions.retain(|instruction| is_wanted(instruction[..].try_into().expect("8 bytes")));
+    let [instruction] = &mut instructions[..] else {
+        panic!("{} instructions are like it", instructions.len())
+    };
+    replace(instruction);
+    Object::from_bytes(bytes)
 }
 
 /// Attaches it to this process's own cgroup; `None` after saying why this machine cannot run the test.

@@ -69,7 +69,7 @@ impl Compiler {
         }
         let tried = candidates.iter().map(|rustc| rustc.display().to_string()).collect::<Vec<_>>().join(", ");
         bail!(
-            "no compiler with `core` for {TARGET} (tried {tried}): run `cargo xtask setup-ebpf` on Debian, or \
+            "no compiler with `core` for {TARGET} (tried {tried}): run `cargo xtask setup-ebpf` (Debian, Ubuntu), or \
              `rustup toolchain install nightly --component rust-src`, or name one in {RUSTC_VARIABLE}"
         )
     }

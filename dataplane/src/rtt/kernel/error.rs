@@ -20,10 +20,8 @@ pub enum AttachError {
     #[error("{} is not a cgroup of version 2", .0.display())]
     NotACgroup(PathBuf),
     /// This process lacks capabilities.
-    #[error("not permitted ({step}): this process lacks {}", missing.join(" and "))]
+    #[error("not permitted: this process lacks {}", missing.join(" and "))]
     NotPermitted {
-        /// What was refused.
-        step: &'static str,
         /// What would permit it.
         missing: Vec<&'static str>,
     },

@@ -88,6 +88,8 @@ impl KernelRtt {
     /// before is kept; that of others is forgotten. A connection is measured when its address was followed at the time that
     /// it was established.
     ///
+    /// May take a fifth of a second for thousands of new addresses, while the kernel finds memory.
+    ///
     /// # Errors
     /// [`MapError::Full`] when some found no room: those are not measured, all others are. They are tried again by the next
     /// call. After any other error the next call tries again what was left.

@@ -37,11 +37,18 @@ pub(super) struct Maps {
 
 impl Program {
     /// Creates the maps and has the kernel verify and load the program.
+    ///
+    /// Capabilities are looked at first: the library asks the kernel once a process what it can do, and one that is refused
+    /// for want of them would look like an old one ever after.
     pub(super) fn load(
         object: &Object,
         addresses_max: u32,
         log: LogLevel,
     ) -> Result<(Self, Maps), AttachError> {
+        match capabilities::missing() {
+            Some(missing) if !missing.is_empty() => return Err(AttachError::NotPermitted { missing }),
+            _ => {}
+        }
         let mut ebpf = EbpfLoader::new()
             .map_max_entries(ENDPOINTS_MAP, addresses_max)
             .override_global(LEVEL, &log.kernel_level(), true)
@@ -114,20 +121,16 @@ fn refused(step: &'static str, error: &ProgramError) -> AttachError {
     }
 }
 
-/// Tells what this process may not do from what the kernel cannot.
+/// Tells what is forbidden from what the kernel cannot. The verifier says "permission denied", not "operation not permitted",
+/// to a program that it finds fault with.
 fn refusal(step: &'static str, error: &io::Error, reason: String) -> AttachError {
-    if is(error, Errno::PERM) || is(error, Errno::ACCESS) {
-        match capabilities::missing() {
-            Some(missing) if !missing.is_empty() => return AttachError::NotPermitted { step, missing },
-            // The verifier says "permission denied" to a program that it finds fault with.
-            _ if is(error, Errno::PERM) => return AttachError::Forbidden { step },
-            _ => {}
-        }
+    if is(error, Errno::PERM) {
+        AttachError::Forbidden { step }
+    } else if is(error, Errno::NOSYS) {
+        AttachError::Refused { step, reason: "it was built without bpf(2)".to_owned() }
+    } else {
+        AttachError::Refused { step, reason }
     }
-    if is(error, Errno::NOSYS) {
-        return AttachError::Refused { step, reason: "it was built without bpf(2)".to_owned() };
-    }
-    AttachError::Refused { step, reason }
 }
 
 fn is(error: &io::Error, errno: Errno) -> bool {
