@@ -4,10 +4,15 @@
 //! 99th percentile of the time per decision in nanoseconds, over batches of 64 decisions, and the calls of the
 //! allocator in all of them together. Batches, because reading the clock costs as much as a decision. Every
 //! decision has another key, dropping what was selected is part of the time, and all seeds are fixed.
+//!
+//! Where a reservation is made, the time is that of its whole life, and of its attempt's: with every decision one
+//! reservation expires, one attempt gets its first byte, and one ends. Their batches alternate with batches of decisions
+//! alone, so that what the machine does meanwhile happens to both; the line below tells what is left without these.
 
 use std::{
     alloc::{GlobalAlloc, Layout, System},
     cell::Cell,
+    collections::VecDeque,
     env,
     hint::black_box,
     net::{Ipv4Addr, SocketAddr},
@@ -16,11 +21,11 @@ use std::{
 };
 
 use stargate_routing::{
-    Algorithm, AlgorithmKind, Backend, BackendUid, Cluster, ClusterStats, ClusterUid, Comparator, Counted,
-    Decision, DecisionState, Exclusions, Nanos, PowerOfNParameters, PrimaryAdmission, PulsarParameters,
-    PulsarWaitAndWidenParameters, RankingTable, RendezvousWeight, RendezvousWeights, RoutingRequest,
-    SampleCount, Seed, Target, TargetName, Tokens, TokensPerSecond, WaitAndWidenParameters, Widening, decide,
-    decide_and_enter,
+    Accounting, Algorithm, AlgorithmKind, Backend, BackendUid, Cluster, ClusterStats, ClusterUid, Comparator,
+    CoreLoads, Counted, Decision, DecisionState, Exclusions, Nanos, PowerOfNParameters, PrimaryAdmission,
+    PulsarParameters, PulsarWaitAndWidenParameters, RankingTable, RendezvousWeight, RendezvousWeights,
+    RoutingRequest, Running, SampleCount, Seed, Target, TargetName, Tokens, TokensPerSecond,
+    WaitAndWidenParameters, Widening, decide, decide_and_enter,
 };
 
 const CLUSTER_COUNTS: [usize; 4] = [4, 20, 200, 1000];
@@ -29,6 +34,10 @@ const SEED: u64 = 7;
 const BATCH: usize = 64;
 const BATCHES: usize = 4_000;
 const QUICK_BATCHES: usize = 200;
+/// Between two requests of a core, where time matters.
+const PACE: Duration = Duration::from_micros(10);
+/// Attempts without a first byte, and as many with it: 30 ms of them, in which their reservations expire.
+const QUEUED: usize = 3_000;
 /// A case that is slow stops here with the batches that it has.
 const CASE_MAX: Duration = Duration::from_millis(400);
 
@@ -46,8 +55,29 @@ struct Case {
     is_full: bool,
     /// Whether the first attempt failed, and the cluster that it had chosen is excluded.
     is_retry: bool,
-    /// Whether what is selected is counted as load, too, and taken back.
-    enters: bool,
+    then: Then,
+}
+
+/// What is done with a decision.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Then {
+    /// Nothing.
+    Dropped,
+    /// It is entered as load, and leaves again at once.
+    Entered,
+    /// It is entered and reserved, and told to the other cores with many others.
+    Batched,
+    /// It is entered and reserved, and places are so scarce that the other cores are told at once.
+    WrittenThrough,
+}
+
+/// Attempts of one core under way, and its time.
+#[derive(Default)]
+struct Flow {
+    now: Duration,
+    /// Waiting for their first byte, the oldest first.
+    queued: VecDeque<Running>,
+    answering: VecDeque<Running>,
 }
 
 /// A target, and the load on it while it is measured.
@@ -127,19 +157,22 @@ fn cases() -> Vec<Case> {
         has_table: true,
         is_full: false,
         is_retry: false,
-        enters: false,
+        then: Then::Dropped,
     };
     let keyed = |id, algorithm| Case { has_key: true, ..case(id, algorithm) };
     let ttft = power_of_n(2, Comparator::Ttft);
     let by_capacity = pulsar_wait_and_widen(PrimaryAdmission::Capacity);
     vec![
         case("power-of-n ttft", ttft.clone()),
-        Case { enters: true, ..case("power-of-n ttft, entering", ttft.clone()) },
+        Case { then: Then::Entered, ..case("power-of-n ttft, entering", ttft.clone()) },
+        Case { then: Then::Batched, ..case("power-of-n ttft, reserving", ttft.clone()) },
+        Case { then: Then::WrittenThrough, ..case("power-of-n ttft, scarce places", ttft.clone()) },
         Case { is_retry: true, ..case("power-of-n ttft, a retry", ttft) },
         case("power-of-n num-requests-queued", power_of_n(2, Comparator::NumRequestsQueued)),
         case("power-of-8 ttft-backlog", power_of_n(8, Comparator::TtftBacklog)),
         case("round-robin", Algorithm::RoundRobin),
         case("random", Algorithm::Random),
+        Case { then: Then::Batched, ..case("random, reserving", Algorithm::Random) },
         keyed("pulsar", pulsar(false)),
         Case { is_retry: true, ..keyed("pulsar, a retry", pulsar(false)) },
         keyed("pulsar by free KV tokens", pulsar(true)),
@@ -151,7 +184,7 @@ fn cases() -> Vec<Case> {
         case("pulsar-w-a-w, no key", by_capacity.clone()),
         keyed("pulsar-w-a-w, eligible", pulsar_wait_and_widen(PrimaryAdmission::Eligible)),
         keyed("pulsar-w-a-w, capacity", by_capacity.clone()),
-        Case { enters: true, ..keyed("pulsar-w-a-w, entering", by_capacity.clone()) },
+        Case { then: Then::Entered, ..keyed("pulsar-w-a-w, entering", by_capacity.clone()) },
         Case { elapsed: ms(60), ..keyed("pulsar-w-a-w, first band", by_capacity.clone()) },
         Case { elapsed: ms(5_000), ..keyed("pulsar-w-a-w, all bands", by_capacity.clone()) },
         Case { is_full: true, elapsed: ms(60), ..keyed("pulsar-w-a-w, band full", by_capacity.clone()) },
@@ -159,7 +192,7 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-fn cluster(index: usize, is_full: bool, rng: &mut fastrand::Rng) -> Cluster {
+fn cluster(index: usize, case: &Case, rng: &mut fastrand::Rng) -> Cluster {
     let cluster_id: Arc<str> = format!("cluster-{index:04}").into();
     let backends = (0..2_usize).map(|position| {
         Arc::new(Backend {
@@ -179,8 +212,9 @@ fn cluster(index: usize, is_full: bool, rng: &mut fastrand::Rng) -> Cluster {
         max_input_tps: Some(TokensPerSecond(f64::from(rng.u32(20_000..40_000)))),
         queue_size: rng.u64(0..8),
         queued_input: Tokens(rng.u64(0..8_000)),
-        num_running_queries: if is_full { 64 } else { rng.u64(0..64) },
-        max_engine_concurrency: 32,
+        num_running_queries: if case.is_full { 64 } else { rng.u64(0..64) },
+        max_engine_concurrency: if case.then == Then::Batched { 1_000_000 } else { 32 },
+        accounting: if case.then.reserves() { Accounting::Reservations } else { Accounting::InFlight },
         kv_free: Some(Tokens(kv_free)),
         rtt: Nanos(rng.u64(100_000..5_000_000)),
         ..ClusterStats::default()
@@ -198,7 +232,7 @@ fn cluster(index: usize, is_full: bool, rng: &mut fastrand::Rng) -> Cluster {
 
 fn fleet(case: &Case, count: usize, is_loaded: bool) -> Fleet {
     let mut rng = fastrand::Rng::with_seed(SEED);
-    let clusters: Vec<_> = (0..count).map(|index| cluster(index, case.is_full, &mut rng)).collect();
+    let clusters: Vec<_> = (0..count).map(|index| cluster(index, case, &mut rng)).collect();
     let in_flight = clusters.iter().filter(|_| is_loaded).flat_map(|cluster| {
         (0..rng.usize(0..40)).map(|_| cluster.load.enter(Tokens(1_000))).collect::<Vec<_>>()
     });
@@ -244,44 +278,97 @@ fn exclusions(case: &Case, target: &Target, keys: &[String], state: &mut Decisio
     (0..KEYS).map(tried).collect()
 }
 
-/// Nanoseconds per decision in every batch, ordered, and how often the allocator was called.
-fn measure(case: &Case, target: &Target, keys: &[String], batches: usize) -> (Vec<f64>, u64) {
-    let mut state = DecisionState::with_seed(SEED);
+impl Then {
+    fn reserves(self) -> bool {
+        matches!(self, Self::Batched | Self::WrittenThrough)
+    }
+
+    /// How many cores there are to be told.
+    fn cores(self) -> usize {
+        match self {
+            Self::Dropped | Self::Entered => 1,
+            Self::Batched | Self::WrittenThrough => 64,
+        }
+    }
+}
+
+impl Flow {
+    /// Takes an attempt over that was just made, and lets the others go on.
+    fn go_on(&mut self, made: Option<Running>) {
+        self.queued.extend(made);
+        while self.queued.len() > QUEUED {
+            let mut answered = self.queued.pop_front().expect("more than one");
+            answered.first_byte();
+            self.answering.push_back(answered);
+        }
+        while self.answering.len() > QUEUED {
+            self.answering.pop_front();
+        }
+        self.now += PACE;
+    }
+}
+
+/// Nanoseconds per decision in every batch, ordered.
+#[derive(Default)]
+struct Times {
+    all: Vec<f64>,
+    /// Of decisions alone, in between.
+    alone: Vec<f64>,
+    allocator_calls: u64,
+}
+
+impl Times {
+    /// Median and 99th percentile.
+    fn quantiles(times: &[f64]) -> [f64; 2] {
+        [0.5, 0.99].map(|share| times[((times.len() - 1) as f64 * share) as usize])
+    }
+}
+
+fn measure(case: &Case, target: &Target, keys: &[String], batches: usize) -> Times {
+    let loads = CoreLoads::new(0, case.then.cores(), CoreLoads::TTL);
+    let mut state = DecisionState::with_seed(SEED).with_loads(loads);
     let exclusions = exclusions(case, target, keys, &mut state);
     let mut turns = (0..KEYS).cycle();
-    let mut run = || {
+    let mut flow = Flow::default();
+    flow.queued.reserve(QUEUED + 1);
+    flow.answering.reserve(QUEUED + 1);
+    let mut run = |then: Then| {
+        let start = Instant::now();
         for turn in turns.by_ref().take(BATCH) {
             let request = request(case, keys, turn);
             let (target, exclusions) = (black_box(target), black_box(&exclusions[turn]));
-            if case.enters {
-                let now = Duration::ZERO;
-                drop(black_box(decide_and_enter(
-                    target,
-                    &case.algorithm,
-                    &request,
-                    exclusions,
-                    &mut state,
-                    now,
-                )));
-            } else {
+            if then == Then::Dropped {
                 drop(black_box(decide(target, &case.algorithm, &request, exclusions, &mut state)));
+                continue;
+            }
+            let now = flow.now;
+            let (decision, running) =
+                black_box(decide_and_enter(target, &case.algorithm, &request, exclusions, &mut state, now));
+            drop(decision);
+            if then.reserves() {
+                flow.go_on(running);
             }
         }
+        start.elapsed().as_secs_f64() * 1e9 / BATCH as f64
     };
-    for _ in 0..(KEYS / BATCH) {
-        run();
+    let warm_up = if case.then.reserves() { 3 * QUEUED } else { KEYS };
+    for _ in 0..warm_up.div_ceil(BATCH) {
+        run(case.then);
     }
-    let mut times = Vec::with_capacity(batches);
+    let mut times =
+        Times { all: Vec::with_capacity(batches), alone: Vec::with_capacity(batches), allocator_calls: 0 };
     let calls_before = CALLS.get();
     let began = Instant::now();
-    while times.len() < batches && began.elapsed() < CASE_MAX {
-        let start = Instant::now();
-        run();
-        times.push(start.elapsed().as_secs_f64() * 1e9 / BATCH as f64);
+    while times.all.len() < batches && began.elapsed() < CASE_MAX {
+        times.all.push(run(case.then));
+        if case.then.reserves() {
+            times.alone.push(run(Then::Dropped));
+        }
     }
-    let calls = CALLS.get() - calls_before;
-    times.sort_unstable_by(f64::total_cmp);
-    (times, calls)
+    times.allocator_calls = CALLS.get() - calls_before;
+    times.all.sort_unstable_by(f64::total_cmp);
+    times.alone.sort_unstable_by(f64::total_cmp);
+    times
 }
 
 fn main() {
@@ -304,17 +391,31 @@ fn main() {
             continue;
         }
         print!("{:32}", case.id);
-        let mut all_calls = 0;
+        let (mut all_calls, mut lives) = (0, Vec::new());
         for count in counts.iter().copied() {
             print!(" |");
             for is_loaded in [false, true] {
                 let fleet = fleet(&case, count, is_loaded);
-                let (times, calls) = measure(&case, &fleet.target, &keys, batches);
-                let quantile = |share: f64| times[((times.len() - 1) as f64 * share) as usize];
-                print!(" {:>6.0}/{:<6.0}", quantile(0.5), quantile(0.99));
-                all_calls += calls;
+                let times = measure(&case, &fleet.target, &keys, batches);
+                let [median, tail] = Times::quantiles(&times.all);
+                print!(" {median:>6.0}/{tail:<6.0}");
+                all_calls += times.allocator_calls;
+                if case.then.reserves() {
+                    lives.push(median - Times::quantiles(&times.alone)[0]);
+                }
             }
         }
         println!(" | {all_calls}");
+        for (position, life) in lives.iter().enumerate() {
+            match position {
+                0 => print!("{:32} |", "  of that, the reservation"),
+                _ if position % 2 == 0 => print!(" |"),
+                _ => {}
+            }
+            print!(" {life:>13.0}");
+        }
+        if !lives.is_empty() {
+            println!(" |");
+        }
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! `mock-engine` stands in for a real inference engine, `load` drives any HTTP endpoint and accounts for
 //! what it costs, `compare` runs both around several proxies in alternating rounds, `scenario` around one
-//! gateway whose routing is at stake.
+//! gateway whose routing is at stake; `sim` runs the decisions alone, in virtual time.
 
 mod child;
 mod compare;
@@ -14,6 +14,7 @@ mod procfs;
 mod relay;
 mod run_pinned;
 mod scenario;
+mod sim;
 mod temp_folder;
 
 use std::process::ExitCode;
@@ -41,6 +42,8 @@ enum Command {
     Compare(Box<compare::Args>),
     /// Drives a gateway and mock engines of its own through one story of routing, live.
     Scenario(scenario::Args),
+    /// Runs the real decisions in virtual time, against modelled engines.
+    Sim(sim::Args),
     /// Passes bytes between clients and upstreams: the least that any proxy must cost.
     Relay(relay::Args),
     /// Runs a command on one CPU; it dies with whoever started it.
@@ -54,6 +57,7 @@ fn main() -> ExitCode {
         Command::Load(args) => load::run(*args, cli.driver),
         Command::Compare(args) => compare::run(&args, cli.driver),
         Command::Scenario(args) => scenario::run(&args, cli.driver),
+        Command::Sim(args) => sim::run(&args),
         Command::Relay(args) => relay::run(args, cli.driver),
         Command::RunPinned(args) => run_pinned::run(&args),
     };

@@ -3,18 +3,20 @@
 
 use std::{
     collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
     time::{SystemTime, UNIX_EPOCH},
 };
 
 use prometheus::{
     Gauge, GaugeVec, Histogram, HistogramOpts, HistogramVec, IntCounter, IntCounterVec, Opts, TextEncoder,
-    core::{AtomicU64, Collector, GenericGauge, GenericGaugeVec},
+    core::{AtomicU64, Collector, Desc, Describer, GenericGauge, GenericGaugeVec},
+    proto::{self, Metric, MetricFamily, MetricType},
 };
 use stargate_dataplane::{
     CoreLevels,
     rtt::{KernelFault, RttStatus},
 };
-use stargate_routing::Snapshot;
+use stargate_routing::{ReservationCounts, Snapshot};
 
 use crate::{health::Condition, registry::Registry};
 
@@ -87,6 +89,9 @@ pub(crate) struct Metrics {
     panics: Total,
     expressions: [Total; 3],
     log_lines_dropped: Total,
+    reservations: [Total; 5],
+    reservations_pending: Level,
+    reservation_ttl: CountedHistogram,
 }
 
 /// What gauges are read off.
@@ -103,6 +108,13 @@ pub(crate) struct Gauges<'a> {
     pub(crate) routing_version: u64,
     /// Lines that the log has dropped.
     pub(crate) log_lines_dropped: u64,
+}
+
+/// A histogram whose buckets somebody else counts.
+#[derive(Clone)]
+struct CountedHistogram {
+    desc: Desc,
+    counts: Arc<Mutex<ReservationCounts>>,
 }
 
 /// A counter that somebody else counts: it follows their total.
@@ -291,6 +303,30 @@ impl Metrics {
             panics: total("request_panics_total", "Requests that met a panic"),
             expressions: ["cached", "read", "refused"]
                 .map(|result| Total { counter: expressions.with_label_values(&[result]), seen: 0 }),
+            reservations: [
+                total("reservations_created_total", "Reservations made for work just sent to a cluster"),
+                total("reservations_expired_total", "Reservations that ended after their round trip"),
+                total("reservations_released_total", "Reservations that ended with their attempt"),
+                total(
+                    "reservations_dropped_total",
+                    "Reservations that ended with their backend's registration",
+                ),
+                total(
+                    "reservations_handed_over_total",
+                    "Reservations that ended with a report that says it includes their attempt",
+                ),
+            ],
+            reservations_pending: register(
+                &registry,
+                Level::with_opts(opts("reservations_pending", "Reservations that have not ended")),
+            ),
+            reservation_ttl: register(
+                &registry,
+                CountedHistogram::new(&opts(
+                    "reservation_ttl_seconds",
+                    "For how long reservations were made to live, those that end by time",
+                )),
+            ),
             registry,
         }
     }
@@ -394,6 +430,13 @@ impl Metrics {
         cached.follow(sum(|level| level.expressions_found));
         read.follow(sum(|level| level.expressions_read));
         refused.follow(sum(|level| level.expressions_refused));
+        let counts = levels.iter().map(|level| &level.reservations).sum::<ReservationCounts>();
+        let ended = [counts.created, counts.expired, counts.released, counts.dropped, counts.handed_over];
+        for (total, count) in self.reservations.iter_mut().zip(ended) {
+            total.follow(count);
+        }
+        self.reservations_pending.set(counts.pending);
+        self.reservation_ttl.set(counts);
     }
 }
 
@@ -405,6 +448,48 @@ fn register<C: Collector + Clone + 'static>(
     let collector = collector.expect("a valid metric");
     registry.register(Box::new(collector.clone())).expect("a metric of its own name");
     collector
+}
+
+// === impl CountedHistogram ===
+
+impl CountedHistogram {
+    fn new(opts: &Opts) -> prometheus::Result<Self> {
+        Ok(Self { desc: opts.describe()?, counts: Arc::default() })
+    }
+
+    fn set(&self, counts: ReservationCounts) {
+        *self.counts.lock().unwrap_or_else(PoisonError::into_inner) = counts;
+    }
+}
+
+impl Collector for CountedHistogram {
+    fn desc(&self) -> Vec<&Desc> {
+        vec![&self.desc]
+    }
+
+    fn collect(&self) -> Vec<MetricFamily> {
+        let counts = *self.counts.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cumulative = 0;
+        let buckets = ReservationCounts::TTL_BOUNDS.iter().zip(counts.ttl).map(|(bound, count)| {
+            cumulative += count;
+            let mut bucket = proto::Bucket::default();
+            bucket.set_upper_bound(bound.as_secs_f64());
+            bucket.set_cumulative_count(cumulative);
+            bucket
+        });
+        let mut histogram = proto::Histogram::default();
+        histogram.set_bucket(buckets.collect());
+        histogram.set_sample_count(counts.ttl.iter().sum());
+        histogram.set_sample_sum(counts.ttl_sum.as_secs_f64());
+        let mut family = MetricFamily::default();
+        family.set_name(self.desc.fq_name.clone());
+        family.set_help(self.desc.help.clone());
+        family.set_field_type(MetricType::HISTOGRAM);
+        let mut metric = Metric::default();
+        metric.set_histogram(histogram);
+        family.set_metric(vec![metric]);
+        vec![family]
+    }
 }
 
 // === impl Total ===

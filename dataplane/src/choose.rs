@@ -289,7 +289,7 @@ impl Claim<'_> {
             backend,
             cluster: cluster.uid,
             cluster_id: cluster.cluster_id.clone(),
-            reserved: Reserved::new(running, &target.name, &core.waiting),
+            reserved: Reserved::new(core, running, &target.name),
             selection: Selection { algorithm: algorithm.kind(), rank, is_fallback, after_kv_skip },
             expected_queue: queue_delay,
         })

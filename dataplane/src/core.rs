@@ -27,10 +27,11 @@ use crate::{
     retry_budget::RetryBudget,
     routing_method::MethodCache,
     rtt::TcpInfoSource,
-    settings::Settings,
+    settings::{Reservations, Settings},
     socket::{Peek, Socket},
     upstream_request::AttemptStamp,
     waiting::WaitRoom,
+    wakeup::Wakeup,
 };
 
 /// What all cores share besides the snapshot and the load counters in it.
@@ -61,6 +62,10 @@ pub(crate) struct Core {
     pub(crate) retry_budget: RefCell<RetryBudget>,
     pub(crate) rng: RefCell<fastrand::Rng>,
     pub(crate) decisions: RefCell<DecisionState>,
+    /// What this core has sent to clusters.
+    pub(crate) loads: Rc<CoreLoads>,
+    /// Wakes the task that tells the other cores.
+    pub(crate) load_changed: Rc<Wakeup>,
     pub(crate) waiting: Rc<WaitRoom>,
     pub(crate) methods: RefCell<MethodCache>,
     /// What loads count time from.
@@ -68,8 +73,8 @@ pub(crate) struct Core {
     snapshot: RefCell<arc_swap::Cache<SharedSnapshot, Arc<Snapshot>>>,
     observations: Arc<ArrayQueue<Observation>>,
     clients: RefCell<Slab<Registered>>,
-    /// Attempts made.
-    attempts: Cell<u64>,
+    /// Reservations that had lapsed when the core last looked.
+    lapsed: Cell<u64>,
     /// Listeners open.
     pub(crate) listening: Cell<usize>,
     pub(crate) drain: Drain,
@@ -99,7 +104,9 @@ impl Core {
         bell: Arc<Bell>,
     ) -> Self {
         let now = Instant::now();
-        let loads = CoreLoads::new(levels.cpu as u32, shared.cores, CoreLoads::TTL);
+        let Reservations { ttl_min, ttl_max } = settings.reservations;
+        let loads = CoreLoads::new(levels.cpu as u32, shared.cores, ttl_min..=ttl_max);
+        let decisions = DecisionState::new().with_loads(loads);
         Self {
             buffers: Buffers::default(),
             deadlines: Rc::new(Deadlines::new(now)),
@@ -107,12 +114,14 @@ impl Core {
             retry_budget: RefCell::new(RetryBudget::new(&settings.retry, now)),
             waiting: Rc::new(WaitRoom::new(bell, levels.clone(), now)),
             rng: RefCell::new(fastrand::Rng::new()),
-            decisions: RefCell::new(DecisionState::new().with_loads(loads)),
+            loads: decisions.loads().clone(),
+            decisions: RefCell::new(decisions),
+            load_changed: Rc::default(),
             methods: RefCell::default(),
             started: now,
             snapshot: RefCell::new(arc_swap::Cache::new(snapshot)),
             clients: RefCell::default(),
-            attempts: Cell::new(0),
+            lapsed: Cell::new(0),
             listening: Cell::new(0),
             drain: Drain::default(),
             settings,
@@ -128,7 +137,8 @@ impl Core {
         let snapshot = snapshot.load();
         if self.levels.snapshot_version.get() != snapshot.version {
             self.levels.snapshot_version.set(snapshot.version);
-            self.decisions.borrow().loads().follow(snapshot);
+            self.loads.follow(snapshot);
+            self.load_changed.wake();
         }
         look(snapshot)
     }
@@ -137,10 +147,9 @@ impl Core {
         RequestId::generate(&mut self.rng.borrow_mut())
     }
 
-    /// The name of the next attempt.
-    pub(crate) fn stamp_attempt(&self) -> AttemptStamp {
-        self.attempts.set(self.attempts.get() + 1);
-        AttemptStamp { gateway: self.shared.gateway, core: self.levels.cpu, sequence: self.attempts.get() }
+    /// The name of an attempt of this core, by its number at its backend.
+    pub(crate) fn stamp(&self, sequence: u64) -> AttemptStamp {
+        AttemptStamp { gateway: self.shared.gateway, core: self.levels.cpu, sequence }
     }
 
     /// Hands an observation to the control plane; counts it where there is no room.
@@ -183,8 +192,20 @@ impl Core {
     pub(crate) fn tick(&self, now: Instant) {
         self.deadlines.tick(now);
         self.with_snapshot(|_| ());
-        self.decisions.borrow().loads().advance(self.elapsed_at(now));
+        self.settle_loads(now);
+        self.levels.reservations.set(&self.loads.counts());
         self.waiting.refresh();
+    }
+
+    /// Tells the other cores what this one holds back, ends reservations whose time is over, and has those who wait
+    /// decided again where that may have made room.
+    pub(crate) fn settle_loads(&self, now: Instant) {
+        self.loads.advance(self.elapsed_at(now));
+        self.loads.flush();
+        let lapsed = self.loads.lapsed();
+        if self.lapsed.replace(lapsed) != lapsed {
+            self.waiting.refresh();
+        }
     }
 
     /// Since the core's start, as its loads count time.

@@ -21,6 +21,7 @@ use crate::{
     core::{Core, Shared},
     deadlines::TICK,
     driver::CoreRuntime,
+    flush::flush,
     levels::Levels,
     observation::Observation,
     race::{First, first},
@@ -136,6 +137,7 @@ fn run(start: Start, wires: Wires, started: &mpsc::SyncSender<Result<Arc<Levels>
         };
         monoio::spawn(tick(core.clone()));
         monoio::spawn(serve(core.clone()));
+        monoio::spawn(flush(core.clone()));
         monoio::spawn(hear(core.clone(), wires.ear));
         let _ = started.send(Ok(levels));
         serve_until(&core, drained).await;

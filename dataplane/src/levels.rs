@@ -2,12 +2,17 @@
 //!
 //! One writer means that a change is a load and a store, without the cost of an atomic read-modify-write.
 
-use std::sync::{
-    Arc,
-    atomic::{AtomicU64, Ordering::Relaxed},
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
+    time::Duration,
 };
 
 use crossbeam::utils::CachePadded;
+
+use stargate_routing::ReservationCounts;
 
 use crate::CoreLevels;
 
@@ -40,6 +45,20 @@ pub(crate) struct Values {
     pub(crate) expressions_found: Level,
     pub(crate) expressions_read: Level,
     pub(crate) expressions_refused: Level,
+    pub(crate) reservations: ReservationLevels,
+}
+
+/// [`ReservationCounts`] as they were last told.
+#[derive(Debug, Default)]
+pub(crate) struct ReservationLevels {
+    created: Level,
+    expired: Level,
+    released: Level,
+    dropped: Level,
+    handed_over: Level,
+    pending: Level,
+    ttl: [Level; ReservationCounts::TTL_BOUNDS.len() + 1],
+    ttl_sum_ns: Level,
 }
 
 /// Something counted in a level for as long as it lives.
@@ -63,6 +82,36 @@ impl Level {
 
     pub(crate) fn get(&self) -> u64 {
         self.0.load(Relaxed)
+    }
+}
+
+// === impl ReservationLevels ===
+
+impl ReservationLevels {
+    pub(crate) fn set(&self, counts: &ReservationCounts) {
+        self.created.set(counts.created);
+        self.expired.set(counts.expired);
+        self.released.set(counts.released);
+        self.dropped.set(counts.dropped);
+        self.handed_over.set(counts.handed_over);
+        self.pending.set(counts.pending);
+        for (level, count) in self.ttl.iter().zip(counts.ttl) {
+            level.set(count);
+        }
+        self.ttl_sum_ns.set(u64::try_from(counts.ttl_sum.as_nanos()).unwrap_or(u64::MAX));
+    }
+
+    fn read(&self) -> ReservationCounts {
+        ReservationCounts {
+            created: self.created.get(),
+            expired: self.expired.get(),
+            released: self.released.get(),
+            dropped: self.dropped.get(),
+            handed_over: self.handed_over.get(),
+            pending: self.pending.get(),
+            ttl: std::array::from_fn(|bucket| self.ttl[bucket].get()),
+            ttl_sum: Duration::from_nanos(self.ttl_sum_ns.get()),
+        }
     }
 }
 
@@ -114,6 +163,7 @@ impl Levels {
             expressions_found: self.expressions_found.get(),
             expressions_read: self.expressions_read.get(),
             expressions_refused: self.expressions_refused.get(),
+            reservations: self.reservations.read(),
         }
     }
 }

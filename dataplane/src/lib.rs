@@ -24,6 +24,7 @@ mod driver;
 mod error;
 mod exchange;
 mod explain;
+mod flush;
 mod gateway_id;
 mod http;
 mod levels;
@@ -43,6 +44,7 @@ mod settings;
 mod socket;
 mod upstream_request;
 mod waiting;
+mod wakeup;
 mod write;
 
 use std::{
@@ -54,7 +56,7 @@ use std::{
 
 use arc_swap::ArcSwap;
 use crossbeam::queue::ArrayQueue;
-use stargate_routing::Snapshot;
+use stargate_routing::{ReservationCounts, Snapshot};
 
 use crate::{
     core::Shared,
@@ -70,8 +72,8 @@ pub use observation::{
 };
 pub use routing_method::{ExpressionError, method_of};
 pub use settings::{
-    Driver, HeaderPolicy, KernelLog, Limits, Pool, Retry, RttChoice, RttSettings, Settings, SettingsError,
-    Timeouts,
+    Driver, HeaderPolicy, KernelLog, Limits, Pool, Reservations, Retry, RttChoice, RttSettings, Settings,
+    SettingsError, Timeouts,
 };
 
 /// Where the control plane publishes and every core looks. Cores see a new snapshot at their next
@@ -162,6 +164,8 @@ pub struct CoreLevels {
     pub expressions_read: u64,
     /// Routing expressions that were refused, since start.
     pub expressions_refused: u64,
+    /// What has become of its reservations, as of some moment within the last tick of 25 ms.
+    pub reservations: ReservationCounts,
 }
 
 /// Starts one thread a core and returns when all of them listen. `tell` takes what is for the host's log, first how

@@ -141,7 +141,7 @@ pub(crate) async fn respond(
             affinity_key: derived.affinity_key.as_deref(),
             priority: derived.headers.priority,
             expected_queue,
-            stamp: core.stamp_attempt(),
+            stamp: reserved.sequence().map(|sequence| core.stamp(sequence)),
             body_length: body_bytes.len(),
         };
         upstream_request::write_head(&mut message, head, &client.inbound, &backend, &told);

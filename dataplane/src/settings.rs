@@ -24,6 +24,8 @@ pub struct Settings {
     pub pool: Pool,
     /// When a failed attempt is followed by another.
     pub retry: Retry,
+    /// How long reservations live.
+    pub reservations: Reservations,
     /// How round-trip times to backends are measured.
     pub rtt: RttSettings,
 }
@@ -118,6 +120,15 @@ pub struct Retry {
     pub retry_on_stale_connection: bool,
 }
 
+/// How long a reservation lives whose end no report tells: one round trip to its backend, within these bounds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reservations {
+    /// The least, and the time where no round trip was measured.
+    pub ttl_min: Duration,
+    /// The most.
+    pub ttl_max: Duration,
+}
+
 /// How round-trip times to backends are measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RttSettings {
@@ -182,6 +193,7 @@ impl Default for Settings {
             headers: HeaderPolicy::default(),
             pool: Pool::default(),
             retry: Retry::default(),
+            reservations: Reservations::default(),
             rtt: RttSettings::default(),
         }
     }
@@ -238,6 +250,13 @@ impl Settings {
         ] {
             check(!value.is_zero(), setting, format!("{value:?}"), "longer than 0")?;
         }
+        let Reservations { ttl_min, ttl_max } = self.reservations;
+        check(
+            ttl_min <= ttl_max,
+            "reservations.ttl_min",
+            format!("{ttl_min:?}"),
+            "at most reservations.ttl_max",
+        )?;
         check(
             self.retry.max_connect_retries + self.retry.max_rejection_retries
                 < stargate_routing::Exclusions::CAPACITY as u32,
@@ -325,5 +344,12 @@ impl Default for Retry {
             budget_min_per_second: 3,
             retry_on_stale_connection: false,
         }
+    }
+}
+
+impl Default for Reservations {
+    fn default() -> Self {
+        let (ttl_min, ttl_max) = stargate_routing::CoreLoads::TTL.into_inner();
+        Self { ttl_min, ttl_max }
     }
 }

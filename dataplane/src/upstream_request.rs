@@ -23,7 +23,8 @@ pub(crate) struct Told<'a> {
     pub(crate) affinity_key: Option<&'a [u8]>,
     pub(crate) priority: Option<u32>,
     pub(crate) expected_queue: Option<Duration>,
-    pub(crate) stamp: AttemptStamp,
+    /// For backends that publish stats.
+    pub(crate) stamp: Option<AttemptStamp>,
     pub(crate) body_length: usize,
 }
 
@@ -34,7 +35,7 @@ pub(crate) struct AttemptStamp {
     pub(crate) gateway: GatewayId,
     /// CPU number.
     pub(crate) core: usize,
-    /// Counts the core's attempts, from 1.
+    /// Counts the core's attempts at the backend, from 1 and without gaps.
     pub(crate) sequence: u64,
 }
 
@@ -73,11 +74,11 @@ pub(crate) fn write_head(
     if let Some(priority) = told.priority {
         number(out, "x-priority", u64::from(priority));
     }
-    if backend.publishes_stats {
-        push_header(out, "x-stargate-attempt", told.stamp.to_string().as_bytes());
-        if let Some(delay) = told.expected_queue {
-            number(out, "x-stargate-expected-queue-ms", delay.as_millis() as u64);
-        }
+    if let Some(stamp) = told.stamp {
+        push_header(out, "x-stargate-attempt", stamp.to_string().as_bytes());
+    }
+    if let Some(delay) = told.expected_queue.filter(|_| backend.publishes_stats) {
+        number(out, "x-stargate-expected-queue-ms", delay.as_millis() as u64);
     }
     // A GET without a body must not announce one; anything else says 0 (RFC 9110 section 8.6).
     if head.body != BodyFraming::None || !matches!(head.method, Method::Get | Method::Head) {
@@ -142,7 +143,7 @@ mod tests {
             affinity_key: None,
             priority: None,
             expected_queue: Some(Duration::from_millis(12)),
-            stamp: AttemptStamp { gateway: GatewayId::from(0xab), core: 1, sequence: 9 },
+            stamp: Some(AttemptStamp { gateway: GatewayId::from(0xab), core: 1, sequence: 9 }),
             body_length: 0,
         }
     }
@@ -164,7 +165,8 @@ mod tests {
     #[test]
     fn an_engine_that_publishes_no_stats_is_not_told_of_its_queue() {
         let id = RequestId::from_caller(b"r").unwrap();
-        let out = written("GET /v1/x HTTP/1.1\r\nHost: gw\r\n\r\n", &backend(false), &told(&id));
+        let told = Told { stamp: None, ..told(&id) };
+        let out = written("GET /v1/x HTTP/1.1\r\nHost: gw\r\n\r\n", &backend(false), &told);
         assert!(!out.contains("x-stargate-") && !out.contains("content-length"));
     }
 

@@ -12,10 +12,8 @@ mod waiter;
 use std::{
     cell::{Cell, RefCell},
     collections::HashMap,
-    future::poll_fn,
     rc::Rc,
     sync::Arc,
-    task::{Poll, Waker},
     time::{Duration, Instant},
 };
 
@@ -31,6 +29,7 @@ use crate::{
     error::{ErrorCode, Refusal},
     levels::Levels,
     observation::Rejection,
+    wakeup::Wakeup,
 };
 
 /// All waiters of one core.
@@ -48,8 +47,7 @@ pub(crate) struct WaitRoom {
     has_rung: Cell<bool>,
     /// When the serving task wakes by itself.
     wakes_at: Cell<Duration>,
-    is_woken: Cell<bool>,
-    waker: RefCell<Option<Waker>>,
+    wakeup: Wakeup,
     /// When the gateway, which is to stop, gives up on those who still wait.
     closes_at: Cell<Option<Instant>>,
 }
@@ -95,8 +93,7 @@ impl WaitRoom {
             version: Cell::new(0),
             has_rung: Cell::new(false),
             wakes_at: Cell::new(Duration::MAX),
-            is_woken: Cell::new(false),
-            waker: RefCell::default(),
+            wakeup: Wakeup::default(),
             closes_at: Cell::new(None),
         }
     }
@@ -146,7 +143,7 @@ impl WaitRoom {
         self.set_count(self.count.get() + 1);
         let has_changed = core.with_snapshot(|snapshot| snapshot.version != self.version.get());
         if has_changed || due < self.wakes_at.get() {
-            self.wake();
+            self.wakeup.wake();
         }
         Ok(WaiterHandle::new(waiter, target, ticket, self.clone()))
     }
@@ -163,14 +160,14 @@ impl WaitRoom {
         if let Some(queue) = queues.values_mut().find(is_waited_for) {
             queue.freed = queue.freed.saturating_add(1);
             drop(queues);
-            self.wake();
+            self.wakeup.wake();
         }
     }
 
     /// The bell has rung.
     pub(crate) fn heard(&self) {
         self.has_rung.set(true);
-        self.wake();
+        self.wakeup.wake();
     }
 
     /// Has everybody decided again: the resort for whatever is not told, such as a place that another core's
@@ -178,14 +175,14 @@ impl WaitRoom {
     pub(crate) fn refresh(&self) {
         if self.count.get() > 0 {
             self.queues.borrow_mut().values_mut().for_each(|queue| queue.is_stale = true);
-            self.wake();
+            self.wakeup.wake();
         }
     }
 
     /// From this time on nobody waits any more.
     pub(crate) fn close_at(&self, at: Instant) {
         self.closes_at.set(Some(at));
-        self.wake();
+        self.wakeup.wake();
     }
 
     /// Forgets queues that are empty, and in order again, since nobody may come to them any more.
@@ -236,26 +233,6 @@ impl WaitRoom {
         let waiting = queues.values().filter(|queue| !queue.waiters.is_empty());
         let closes_at = self.closes_at.get().map(|at| self.time(at));
         waiting.map(|queue| queue.due).chain(closes_at).min()
-    }
-
-    fn wake(&self) {
-        if !self.is_woken.replace(true)
-            && let Some(waker) = self.waker.take()
-        {
-            waker.wake();
-        }
-    }
-
-    /// Ends when something has happened since it last ended.
-    async fn woken(&self) {
-        poll_fn(|cx| {
-            if self.is_woken.take() {
-                return Poll::Ready(());
-            }
-            *self.waker.borrow_mut() = Some(cx.waker().clone());
-            Poll::Pending
-        })
-        .await;
     }
 }
 

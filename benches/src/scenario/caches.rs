@@ -7,7 +7,10 @@ use std::fmt::Write;
 
 use serde_json::{Value, json};
 
-use super::{CONNECTIONS, Offered, Stage, fleet, fleet::EngineOptions};
+use super::{
+    CONNECTIONS, Offered, Stage, fleet,
+    fleet::{EngineOptions, Reports},
+};
 
 const KEYS: usize = 64;
 /// Bytes of a request: about 2 000 tokens.
@@ -21,6 +24,7 @@ const ENGINE: EngineOptions = EngineOptions {
     decode_tps: 100.0,
     // A quarter of all sessions, and a quarter more for those under way.
     kv_capacity_tokens: KEYS as u64 / 4 * (PROMPT_TOKENS + OUTPUT_TOKENS) * 5 / 4,
+    reports: Reports::OnChange,
 };
 /// What the fourth engine has left of its speed.
 const SLOWED: f64 = 0.5;

@@ -37,6 +37,19 @@ pub(super) struct EngineOptions {
     pub(super) decode_tps: f64,
     /// Tokens that its prefix cache holds.
     pub(super) kv_capacity_tokens: u64,
+    /// When it reports.
+    pub(super) reports: Reports,
+}
+
+/// When an engine reports its stats, and what it says of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Reports {
+    /// After every change.
+    OnChange,
+    /// Every second.
+    EverySecond,
+    /// Every second, and which attempts each report includes.
+    EverySecondWithHandover,
 }
 
 /// A gateway and its engines; all end when this value goes.
@@ -55,6 +68,8 @@ pub(super) struct Fleet {
 pub(super) struct EngineTotals {
     pub(super) prompt_tokens: u64,
     pub(super) cached_tokens: u64,
+    /// Requests that found no free slot on arrival.
+    pub(super) arrived_without_free_slot: u64,
 }
 
 // === impl Fleet ===
@@ -137,6 +152,8 @@ impl Fleet {
             let state: Value = serde_json::from_slice(&answer.body)?;
             totals.prompt_tokens += state["prompt_tokens"].as_u64().context("prompt_tokens")?;
             totals.cached_tokens += state["cached_tokens"].as_u64().context("cached_tokens")?;
+            totals.arrived_without_free_slot +=
+                state["arrived_without_free_slot"].as_u64().context("arrived_without_free_slot")?;
         }
         Ok(totals)
     }
@@ -180,9 +197,15 @@ fn engine(
         format!("--decode-tps={}", options.decode_tps),
         format!("--kv-capacity-tokens={}", options.kv_capacity_tokens),
         format!("--register=http://{admin}"),
-        "--on-change".to_owned(),
+        "--stats-interval-ms=1000".to_owned(),
         "--lease-ms=60000".to_owned(),
     ];
+    let saying = match options.reports {
+        Reports::OnChange => Some("--on-change"),
+        Reports::EverySecond => None,
+        Reports::EverySecondWithHandover => Some("--handover"),
+    };
+    let arguments: Vec<String> = arguments.into_iter().chain(saying.map(str::to_owned)).collect();
     Started::new(&id, None, &own_path()?, &arguments, folder)
 }
 

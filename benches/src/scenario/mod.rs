@@ -6,6 +6,7 @@
 
 mod caches;
 mod fleet;
+mod handover;
 mod overload;
 mod reconfigure;
 
@@ -49,6 +50,8 @@ enum Story {
     Caches,
     /// The routing configuration changes under load.
     Reconfigure,
+    /// Engines that report once a second, and say which requests a report includes, or do not.
+    Handover,
 }
 
 /// Options of `scenario`.
@@ -63,7 +66,8 @@ pub(crate) struct Args {
     /// Seconds of load for each line of the table.
     #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=600))]
     seconds: u64,
-    /// Offered load: a multiple of the engines' capacity (overload), or requests a second (caches, reconfigure).
+    /// Offered load: a multiple of the engines' capacity (overload, handover), or requests a second (caches,
+    /// reconfigure).
     #[arg(long, value_name = "NUMBER")]
     rate: Option<f64>,
     /// Seed of the arrivals.
@@ -125,6 +129,7 @@ async fn tell(story: Story, stage: &Stage<'_>) -> anyhow::Result<(String, Value)
         Story::Overload => overload::tell(stage).await,
         Story::Caches => caches::tell(stage).await,
         Story::Reconfigure => reconfigure::tell(stage).await,
+        Story::Handover => handover::tell(stage).await,
     }
 }
 

@@ -7,7 +7,10 @@ use std::{fmt::Write, time::Duration};
 
 use serde_json::{Value, json};
 
-use super::{CONNECTIONS, Offered, Stage, fleet, fleet::EngineOptions};
+use super::{
+    CONNECTIONS, Offered, Stage, fleet,
+    fleet::{EngineOptions, Reports},
+};
 
 const ENGINES: usize = 4;
 const SLOTS: u32 = 8;
@@ -39,8 +42,13 @@ const ARMS: [Arm; 4] = [
 pub(super) async fn tell(stage: &Stage<'_>) -> anyhow::Result<(String, Value)> {
     let capacity = ENGINES as f64 * f64::from(SLOTS) * DECODE_TPS / OUTPUT_TOKENS as f64;
     let rate = capacity * stage.rate.unwrap_or(OVERLOAD);
-    let engine =
-        EngineOptions { slots: SLOTS, prefill_tps: 0.0, decode_tps: DECODE_TPS, kv_capacity_tokens: 1 << 20 };
+    let engine = EngineOptions {
+        slots: SLOTS,
+        prefill_tps: 0.0,
+        decode_tps: DECODE_TPS,
+        kv_capacity_tokens: 1 << 20,
+        reports: Reports::OnChange,
+    };
     let mut text = format!(
         "{ENGINES} engines, capacity {capacity:.0}/s, offered {rate:.1}/s for {} s, SLO {SLO:?}\n\n\
          {:32}{:>10}{:>10}{:>9}{:>10}{:>10}{:>8}{:>8}{:>8}\n",

@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::{
     Offered, Stage, fleet,
-    fleet::{EngineOptions, Fleet},
+    fleet::{EngineOptions, Fleet, Reports},
 };
 use crate::{
     load::report::Report,
@@ -29,8 +29,13 @@ const CONNECTIONS: usize = 256;
 const PAUSE: Duration = Duration::from_millis(200);
 /// The load runs for this long before the first change.
 const LEAD: Duration = Duration::from_millis(500);
-const ENGINE: EngineOptions =
-    EngineOptions { slots: 1024, prefill_tps: 0.0, decode_tps: 0.0, kv_capacity_tokens: 1 << 24 };
+const ENGINE: EngineOptions = EngineOptions {
+    slots: 1024,
+    prefill_tps: 0.0,
+    decode_tps: 0.0,
+    kv_capacity_tokens: 1 << 24,
+    reports: Reports::OnChange,
+};
 
 /// What the changes took.
 #[derive(Default)]

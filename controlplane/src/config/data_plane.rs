@@ -1,4 +1,5 @@
-//! `[limits]`, `[timeouts]`, `[headers]`, `[pool]`, `[retry]`, `[rtt]`: what the data plane takes as its settings.
+//! `[limits]`, `[timeouts]`, `[headers]`, `[pool]`, `[retry]`, `[reservations]`, `[rtt]`: what the data plane takes as
+//! its settings.
 //! The defaults and their reasons are the data plane's own; here are the ranges.
 
 use std::{fmt, time::Duration};
@@ -112,6 +113,19 @@ pub struct Retry {
     /// Also retry on a reused connection that broke after the body was written.
     pub retry_on_stale_connection: bool,
 }
+
+/// `[reservations]`: how long work just sent to a cluster is added to what the cluster reports.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Reservations {
+    /// The least.
+    pub ttl_min_ms: ReservationMillis,
+    /// The most.
+    pub ttl_max_ms: ReservationMillis,
+}
+
+/// Milliseconds from 1 to a minute: beyond any round trip.
+type ReservationMillis = Whole<1, 60_000>;
 
 /// `[rtt]`: how round-trip times to backends are measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -332,6 +346,22 @@ impl Retry {
             budget_min_per_second: self.budget_min_per_second.get() as u32,
             retry_on_stale_connection: self.retry_on_stale_connection,
         }
+    }
+}
+
+// === impl Reservations ===
+
+impl Default for Reservations {
+    fn default() -> Self {
+        let reservations = dataplane::Reservations::default();
+        Self { ttl_min_ms: millis(reservations.ttl_min), ttl_max_ms: millis(reservations.ttl_max) }
+    }
+}
+
+impl Reservations {
+    /// As the data plane takes it.
+    pub fn settings(&self) -> dataplane::Reservations {
+        dataplane::Reservations { ttl_min: self.ttl_min_ms.millis(), ttl_max: self.ttl_max_ms.millis() }
     }
 }
 

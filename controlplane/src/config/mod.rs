@@ -24,7 +24,8 @@ pub use control_plane::{
     Health, LEASE_MS_MAX, LEASE_MS_MIN, Log, LogFormat, LogLevel, Metrics, MetricsPrefix, Registration,
 };
 pub use data_plane::{
-    HeaderMode, Headers, KernelLog, Limits, MaxConnections, Pool, Retry, Rtt, RttSource, Timeouts,
+    HeaderMode, Headers, KernelLog, Limits, MaxConnections, Pool, Reservations, Retry, Rtt, RttSource,
+    Timeouts,
 };
 pub use error::{ConfigError, Origin};
 pub use layers::{Layers, Override};
@@ -50,6 +51,8 @@ pub struct Config {
     pub pool: Pool,
     /// When a failed attempt is followed by another.
     pub retry: Retry,
+    /// How long work just sent is added to what a cluster reports.
+    pub reservations: Reservations,
     /// How round-trip times to backends are measured.
     pub rtt: Rtt,
     /// Active checks of backends.
@@ -132,6 +135,7 @@ impl Config {
             headers: self.headers.settings(),
             pool: self.pool.settings(),
             retry: self.retry.settings(),
+            reservations: self.reservations.settings(),
             rtt: self.rtt.settings(),
         }
     }
@@ -184,7 +188,8 @@ impl From<dataplane::SettingsError> for Violation {
     fn from(error: dataplane::SettingsError) -> Self {
         let key = match error.setting {
             "listen" => "server.listen".to_owned(),
-            time if time.starts_with("timeouts.") || time == "pool.idle_timeout" => format!("{time}_ms"),
+            "pool.idle_timeout" | "reservations.ttl_min" => format!("{}_ms", error.setting),
+            time if time.starts_with("timeouts.") => format!("{time}_ms"),
             other => other.to_owned(),
         };
         Self { key, found: error.found, allowed: error.allowed.to_owned() }

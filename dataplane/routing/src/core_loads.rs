@@ -18,6 +18,7 @@
 mod attempt;
 mod book;
 mod chain;
+mod clusters;
 mod counts;
 mod handovers;
 mod running;
@@ -34,11 +35,14 @@ use std::{
 };
 
 use self::{attempt::Attempt, book::Book};
-pub(crate) use self::{attempt::Place, unflushed::Unflushed};
+pub(crate) use self::{
+    attempt::{Charge, Place},
+    unflushed::Unflushed,
+};
 pub use self::{counts::ReservationCounts, running::Running};
 use crate::{
-    Accounting, Backend, Cluster, EffectiveStats, RoutingRequest, Snapshot,
-    load::{Amount, Change, LoadReading},
+    Accounting, Backend, Cluster, ClusterUid, EffectiveStats, RoutingRequest, Snapshot,
+    load::{Amount, Attempts, Change},
 };
 
 /// A core that has this many changes to tell tells them.
@@ -136,59 +140,64 @@ impl CoreLoads {
         self.unflushed.borrow()
     }
 
-    /// Takes a place in a cluster that was chosen for its load, or whatever its load was: `None`. Fails where places
-    /// are scarce and another core came first: then the choice is to be made again.
+    /// Takes a place in a cluster of these stats, where so many attempts were seen when it was chosen for its load;
+    /// `None` where it was chosen whatever that was. Fails where places are scarce and another core came first: then the
+    /// choice is to be made again.
     pub(crate) fn take_place(
         &self,
         cluster: &Cluster,
         request: &RoutingRequest<'_>,
-        chosen_for: Option<LoadReading>,
+        stats: &EffectiveStats<'_>,
+        seen: Option<Attempts>,
     ) -> Option<Place> {
-        let Cluster { stats, load, .. } = cluster;
-        let place = Place::new(stats, request);
+        let load = &cluster.load;
+        let charge = Charge::new(stats.reported, request);
         let unflushed = &mut *self.unflushed.borrow_mut();
-        let is_scarce =
-            |load: &LoadReading| self.is_scarce(&EffectiveStats::with_load(stats, *load, request.priority));
-        if let Some(chosen_for) = chosen_for.filter(is_scarce) {
-            let (entering, seen) = (Amount::entering(place.input), chosen_for.sent.attempts);
-            // The load that was seen contains what is kept here.
-            unflushed.flush_of(load);
-            let is_first = match stats.accounting {
+        let place = Place { cluster: unflushed.clusters().hold(load), charge };
+        if let Some(seen) = seen.filter(|_| self.is_scarce(stats)) {
+            let entering = Amount::entering(charge.input);
+            // What was seen contains what is kept here.
+            unflushed.flush_of(place.cluster);
+            let is_first = match stats.reported.accounting {
                 Accounting::InFlight => load.enter_unless_raised(entering, seen),
-                Accounting::Reservations => load.reserve_unless_raised(entering, place.lane, seen),
+                Accounting::Reservations => load.reserve_unless_raised(entering, charge.lane, seen),
             };
             if !is_first {
+                unflushed.clusters().release(place.cluster);
                 return None;
             }
-            if place.is_reserved {
+            if charge.is_reserved {
                 // Nobody decides by what is in flight here.
-                unflushed.change(load, &Change { in_flight: entering, ..Change::default() });
+                unflushed.change(place.cluster, &Change { in_flight: entering, ..Change::default() });
             }
         } else {
-            unflushed.change(load, &place.change());
+            unflushed.change(place.cluster, &charge.change());
         }
         self.is_due_at(unflushed.due());
         Some(place)
     }
 
     /// Gives back a place in a cluster that has no backend for it.
-    pub(crate) fn give_back(&self, place: Place, cluster: &Cluster) {
-        self.unflushed.borrow_mut().change(&cluster.load, &place.change().reversed());
+    pub(crate) fn give_back(&self, Place { cluster, charge }: Place) {
+        let unflushed = &mut *self.unflushed.borrow_mut();
+        unflushed.change(cluster, &charge.change().reversed());
+        unflushed.clusters().release(cluster);
+        self.is_due_at(unflushed.due());
     }
 
-    /// Holds the place for an attempt at this backend of the cluster, which begins now.
+    /// Holds the place for an attempt at this backend of its cluster, which begins now.
     pub(crate) fn hold(
         self: &Rc<Self>,
         place: Place,
-        cluster: &Cluster,
+        cluster: ClusterUid,
         backend: &Backend,
         now: Duration,
     ) -> Running {
+        let unflushed = &mut *self.unflushed.borrow_mut();
         let book = &mut *self.book.borrow_mut();
-        let attempt = Attempt::new(&place, cluster.load.clone(), backend.uid);
-        let ttl = self.ttl_to(backend);
-        let key = book.hold(attempt, cluster.uid, backend, place.is_reserved.then_some((now, ttl)));
-        if place.is_reserved {
+        let reserved = place.charge.is_reserved.then(|| (now, self.ttl_to(backend)));
+        let key = book.hold(Attempt::new(place, backend.uid), cluster, backend, reserved, unflushed);
+        if reserved.is_some() {
             self.is_due_at(book.next_expiry());
         }
         Running::new(self.clone(), key)
@@ -254,3 +263,6 @@ impl fmt::Debug for CoreLoads {
         f.debug_struct("CoreLoads").field("core", &self.core).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use crate::{
-    Algorithm, ClusterIndex, Decision, DecisionState, EffectiveStats, Exclusions, RoutingRequest, Running,
-    Selected, Target, UnavailableReason, Wait, backend,
+    Algorithm, Cluster, ClusterIndex, Decision, DecisionState, EffectiveStats, Exclusions, RoutingRequest,
+    Running, Selected, Target, UnavailableReason, Wait, backend,
     core_loads::Unflushed,
+    decision_state::Workspace,
     eligible::Eligible,
-    load::LoadReading,
+    load::Attempts,
     power_of_n, pulsar, pulsar_wait_and_widen, random, round_robin,
     selection::Picked,
     trace::{DryRun, NoTrace, Trace},
@@ -21,8 +22,8 @@ pub(crate) struct Choice {
     pub(crate) rank: u32,
     pub(crate) is_fallback: bool,
     pub(crate) after_kv_skip: bool,
-    /// The load that it was chosen for; `None` when load did not matter.
-    pub(crate) load: Option<LoadReading>,
+    /// The attempts that were seen there when it was chosen; `None` when load did not matter.
+    pub(crate) seen: Option<Attempts>,
 }
 
 /// Why no cluster was chosen.
@@ -59,10 +60,12 @@ pub(crate) fn decide_traced<T: Trace>(
     state: &mut DecisionState,
     trace: &mut T,
 ) -> Decision {
-    match choose(target, algorithm, request, exclusions, state, trace) {
+    let DecisionState { loads, work } = state;
+    let unflushed = &*loads.unflushed();
+    match choose(target, algorithm, request, exclusions, unflushed, work, trace) {
         Ok(choice) => {
-            let load = choice.load_in(target, request, &state.loads.unflushed());
-            choice.select(target, request, exclusions, load, T::TAKES_TURNS)
+            let stats = unflushed.effective(choice.cluster_in(target), request.priority);
+            choice.select(target, exclusions, &stats, T::TAKES_TURNS)
         }
         Err(none) => none.into(),
     }
@@ -84,26 +87,28 @@ pub fn decide_and_enter(
     state: &mut DecisionState,
     now: Duration,
 ) -> (Decision, Option<Running>) {
-    state.loads.advance(now);
+    let DecisionState { loads, work } = state;
+    loads.advance(now);
     let mut decisions_left = DECISIONS_MAX;
     loop {
         decisions_left -= 1;
-        let choice = match choose(target, algorithm, request, exclusions, state, &mut NoTrace) {
+        let unflushed = loads.unflushed();
+        let choice = match choose(target, algorithm, request, exclusions, &unflushed, work, &mut NoTrace) {
             Ok(choice) => choice,
             Err(none) => return (none.into(), None),
         };
-        let loads = &state.loads;
-        let cluster = &target.clusters[choice.cluster.0];
+        let cluster = choice.cluster_in(target);
         // The queue delay told is that without the request itself.
-        let load = choice.load_in(target, request, &loads.unflushed());
-        let chosen_for = choice.load.filter(|_| decisions_left > 0);
-        let Some(place) = loads.take_place(cluster, request, chosen_for) else { continue };
-        let decision = choice.select(target, request, exclusions, load, true);
+        let stats = unflushed.effective(cluster, request.priority);
+        drop(unflushed);
+        let seen = choice.seen.filter(|_| decisions_left > 0);
+        let Some(place) = loads.take_place(cluster, request, &stats, seen) else { continue };
+        let decision = choice.select(target, exclusions, &stats, true);
         let Decision::Selected(selected) = &decision else {
-            loads.give_back(place, cluster);
+            loads.give_back(place);
             return (decision, None);
         };
-        let running = loads.hold(place, cluster, &selected.backend, now);
+        let running = loads.hold(place, cluster.uid, &selected.backend, now);
         return (decision, Some(running));
     }
 }
@@ -116,7 +121,8 @@ pub fn has_place(
     exclusions: &Exclusions,
     state: &mut DecisionState,
 ) -> bool {
-    choose(target, algorithm, request, exclusions, state, &mut DryRun).is_ok()
+    let DecisionState { loads, work } = state;
+    choose(target, algorithm, request, exclusions, &loads.unflushed(), work, &mut DryRun).is_ok()
 }
 
 fn choose(
@@ -124,7 +130,8 @@ fn choose(
     algorithm: &Algorithm,
     request: &RoutingRequest<'_>,
     exclusions: &Exclusions,
-    state: &mut DecisionState,
+    unflushed: &Unflushed,
+    work: &mut Workspace,
     trace: &mut impl Trace,
 ) -> Result<Choice, NoChoice> {
     let clusters = &target.clusters[..];
@@ -135,27 +142,25 @@ fn choose(
     if eligible.count() == 0 {
         return Err(NoChoice::Unavailable(UnavailableReason::AllExcluded));
     }
-    let loads = state.loads.clone();
-    let unflushed = &*loads.unflushed();
     let choice = match algorithm {
         Algorithm::PowerOfN(parameters) => {
-            let rng = &mut state.rng;
+            let rng = &mut work.rng;
             power_of_n::choose(clusters, &eligible, parameters, request, unflushed, rng, trace)
                 .map(|picked| Choice::selected(picked, 1, false))
         }
         Algorithm::RoundRobin => {
             round_robin::choose(&target.round_robin, &eligible, trace).map(Choice::whatever_its_load)
         }
-        Algorithm::Random => random::choose(&eligible, &mut state.rng).map(Choice::whatever_its_load),
+        Algorithm::Random => random::choose(&eligible, &mut work.rng).map(Choice::whatever_its_load),
         Algorithm::Pulsar(parameters) => {
-            pulsar::choose(target, &eligible, parameters, request, unflushed, state, trace)
+            pulsar::choose(target, &eligible, parameters, request, unflushed, work, trace)
         }
         Algorithm::WaitAndWiden(parameters) => {
-            return wait_and_widen::choose(target, &eligible, parameters, request, unflushed, state, trace);
+            return wait_and_widen::choose(target, &eligible, parameters, request, unflushed, work, trace);
         }
         Algorithm::PulsarWaitAndWiden(parameters) => {
             return pulsar_wait_and_widen::choose(
-                target, &eligible, parameters, request, unflushed, state, trace,
+                target, &eligible, parameters, request, unflushed, work, trace,
             );
         }
     };
@@ -167,30 +172,27 @@ fn choose(
 impl Choice {
     /// What was selected for its load.
     pub(crate) fn selected(picked: Picked, rank: u32, is_fallback: bool) -> Self {
-        Self { cluster: picked.cluster, rank, is_fallback, after_kv_skip: false, load: Some(picked.load) }
+        Self { cluster: picked.cluster, rank, is_fallback, after_kv_skip: false, seen: Some(picked.seen) }
     }
 
     /// The choice of an algorithm that has no ranking and looks at no load.
     fn whatever_its_load(cluster: ClusterIndex) -> Self {
-        Self { cluster, rank: 1, is_fallback: false, after_kv_skip: false, load: None }
+        Self { cluster, rank: 1, is_fallback: false, after_kv_skip: false, seen: None }
     }
 
-    /// The load that the cluster had when it was chosen, or has now.
-    fn load_in(&self, target: &Target, request: &RoutingRequest<'_>, unflushed: &Unflushed) -> LoadReading {
-        let cluster = &target.clusters[self.cluster.0];
-        self.load.unwrap_or_else(|| unflushed.read(&cluster.load, &cluster.stats, request.priority))
+    fn cluster_in(self, target: &Target) -> &Cluster {
+        &target.clusters[self.cluster.0]
     }
 
-    /// Takes a backend of the cluster, which has this load.
+    /// Takes a backend of the cluster, whose stats are these.
     fn select(
         &self,
         target: &Target,
-        request: &RoutingRequest<'_>,
         exclusions: &Exclusions,
-        load: LoadReading,
+        stats: &EffectiveStats<'_>,
         takes_turn: bool,
     ) -> Decision {
-        let cluster = &target.clusters[self.cluster.0];
+        let cluster = self.cluster_in(target);
         // An eligible cluster has a backend left, unless the snapshot held one without any.
         let Some(backend) = backend::choose(cluster, exclusions, takes_turn) else {
             return Decision::Unavailable(UnavailableReason::NoActiveBackend);
@@ -201,9 +203,7 @@ impl Choice {
             rank: self.rank,
             is_fallback: self.is_fallback,
             after_kv_skip: self.after_kv_skip,
-            queue_delay: EffectiveStats::with_load(&cluster.stats, load, request.priority)
-                .queue_delay()
-                .to_duration(),
+            queue_delay: stats.queue_delay().to_duration(),
         })
     }
 }

@@ -11,6 +11,12 @@ use crate::{
 #[derive(Debug)]
 pub struct DecisionState {
     pub(crate) loads: Rc<CoreLoads>,
+    pub(crate) work: Workspace,
+}
+
+/// What a decision changes while it is made.
+#[derive(Debug)]
+pub(crate) struct Workspace {
     pub(crate) rng: fastrand::Rng,
     pub(crate) rankings: RankingMemo,
     pub(crate) rings: RingCache,
@@ -38,18 +44,18 @@ impl DecisionState {
     }
 
     /// What the core has sent to clusters.
-    pub fn loads(&self) -> &CoreLoads {
+    pub fn loads(&self) -> &Rc<CoreLoads> {
         &self.loads
     }
 
     fn with_rng(rng: fastrand::Rng) -> Self {
-        Self {
-            loads: Rc::default(),
+        let work = Workspace {
             rng,
             rankings: RankingMemo::default(),
             rings: RingCache::default(),
             selection: SelectionScratch::default(),
-        }
+        };
+        Self { loads: Rc::default(), work }
     }
 }
 

@@ -8,6 +8,7 @@ use std::ops::ControlFlow;
 use crate::{
     Algorithm, Band, Candidacy, ClusterIndex, Decision, DecisionState, Exclusions, ExplainedCluster,
     Explanation, Method, RendezvousWeight, RoutingRequest, Target, Verdict, admit,
+    affinity_ring::cache::RingCache,
     bands::Bands,
     best_ttft,
     core_loads::Unflushed,
@@ -64,9 +65,9 @@ pub fn explain(
     let decision = decide_traced(target, algorithm, request, exclusions, state, &mut record);
     let eligible = Eligible::new(&target.clusters, exclusions);
     let ranks = Ranks::of(target, algorithm, request);
-    let loads = state.loads.clone();
+    let DecisionState { loads, work } = state;
     let unflushed = &*loads.unflushed();
-    let widens = Widens::of(target, algorithm, request, unflushed, ranks.as_ref(), state);
+    let widens = Widens::of(target, algorithm, request, unflushed, ranks.as_ref(), &mut work.rings);
 
     let mut rows: Vec<_> = (0..target.clusters.len())
         .map(|index| row(target, ClusterIndex(index), request, unflushed, &eligible, ranks.as_ref()))
@@ -83,8 +84,8 @@ pub fn explain(
     Explanation {
         decision,
         algorithm: algorithm.kind(),
-        admission: admit(target, method, request, exclusions, &loads),
-        best_ttft: best_ttft(target, algorithm, request, exclusions, &loads),
+        admission: admit(target, method, request, exclusions, loads),
+        best_ttft: best_ttft(target, algorithm, request, exclusions, loads),
         queue_delay_allowed: widens.as_ref().and_then(|widens| widens.selection.queue_delay_allowed),
         affinity_wait_ends: widens
             .as_ref()
@@ -249,13 +250,13 @@ impl<'a> Widens<'a> {
         request: &'a RoutingRequest<'a>,
         unflushed: &'a Unflushed,
         ranks: Option<&Ranks>,
-        state: &mut DecisionState,
+        rings: &mut RingCache,
     ) -> Option<Self> {
         let is_ranking = ranks.is_some();
         let (widening, group, max_queued) = match algorithm {
             Algorithm::WaitAndWiden(parameters) => {
                 let key = request.affinity_key.filter(|_| parameters.affinity_group > 0);
-                let group = key.map_or(&[][..], |key| state.rings.group(target, parameters, key));
+                let group = key.map_or(&[][..], |key| rings.group(target, parameters, key));
                 let group = group.iter().map(|index| ClusterIndex(usize::from(*index))).collect();
                 (&parameters.widening, group, parameters.widening.max_queued)
             }

@@ -6,11 +6,14 @@ use proptest::{collection::vec, option, prelude::*};
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::{
-    Algorithm, Backend, BackendUid, Cluster, ClusterStats, ClusterUid, Comparator, Counted, Decision,
-    DecisionState, Exclusions, Method, Millis, Nanos, Policy, PowerOfNParameters, PrimaryAdmission,
-    PulsarParameters, PulsarWaitAndWidenParameters, QueueSlo, RendezvousWeight, RendezvousWeights,
-    RoutingRequest, SampleCount, Seed, Selected, Target, TargetName, Tokens, TokensPerSecond,
-    UnavailableReason, UnknownConcurrency, VirtualNodes, WaitAndWidenParameters, Widening,
+    Accounting, Algorithm, Backend, BackendUid, Cluster, ClusterStats, ClusterUid, Comparator, CoreLoads,
+    Counted, Decision, DecisionState, EffectiveStats, Exclusions, Method, Millis, Nanos, Policy,
+    PowerOfNParameters, PrimaryAdmission, PulsarParameters, PulsarWaitAndWidenParameters, QueueSlo,
+    RendezvousWeight, RendezvousWeights, RoutingRequest, SampleCount, Seed, Selected, Target, TargetName,
+    Tokens, TokensPerSecond, UnavailableReason, UnknownConcurrency, VirtualNodes, WaitAndWidenParameters,
+    Widening,
+    core_loads::Charge,
+    load::{Amount, Change, ChangeSum},
 };
 
 pub(crate) const COMPARATORS: [Comparator; 6] = [
@@ -22,6 +25,8 @@ pub(crate) const COMPARATORS: [Comparator; 6] = [
     Comparator::NumRequestsQueued,
 ];
 
+pub(crate) const ACCOUNTINGS: [Accounting; 2] = [Accounting::InFlight, Accounting::Reservations];
+
 /// Backends get uids `number * BACKENDS_MAX + position`.
 const BACKENDS_MAX: usize = 4;
 
@@ -32,6 +37,12 @@ pub(crate) struct Plan {
     pub(crate) backends: usize,
     /// Input tokens of each attempt in flight, and whether its engine has begun to answer.
     pub(crate) in_flight: Vec<(u64, bool)>,
+    /// Priority and input tokens of each reservation pending.
+    pub(crate) reserved: Vec<(u32, u64)>,
+    /// The same of those who took a place on the deciding core a moment ago, so that no other knows it.
+    pub(crate) just_taken: Vec<(u32, u64)>,
+    /// Attempts that the report includes and that have ended.
+    pub(crate) ended: u64,
 }
 
 /// What a property excludes; positions are taken modulo the fleet.
@@ -226,9 +237,32 @@ pub(crate) fn build(plans: &[Plan]) -> (Vec<Cluster>, Vec<Counted>) {
             }
             all_running.push(running);
         }
+        let mut others = ChangeSum::default();
+        for taken in &plan.reserved {
+            let place = Charge::new(&plan.stats, &taken_by(*taken));
+            others.add(&Change { in_flight: Amount::default(), ..place.change() });
+        }
+        others.add(&Change { ended: plan.ended, ..Change::default() });
+        cluster.load.add(&others);
         cluster
     });
     (clusters.collect(), all_running)
+}
+
+/// The core on which what the plans have as just taken was taken.
+pub(crate) fn core_of(plans: &[Plan], clusters: &[Cluster]) -> CoreLoads {
+    let loads = CoreLoads::default();
+    for (plan, cluster) in plans.iter().zip(clusters) {
+        for taken in &plan.just_taken {
+            let stats = EffectiveStats::new(&cluster.stats, &cluster.load, 0);
+            assert!(loads.take_place(cluster, &taken_by(*taken), &stats, None).is_some());
+        }
+    }
+    loads
+}
+
+fn taken_by((priority, tokens): (u32, u64)) -> RoutingRequest<'static> {
+    RoutingRequest { priority, ..request(tokens) }
 }
 
 impl ExclusionPlan {
@@ -263,7 +297,8 @@ fn any_stats() -> impl Strategy<Value = ClusterStats> {
     let estimates = proptest::collection::btree_map(0..6_u32, 0..5_000_000_000_u64, 0..4);
     let kv = (option::of(any_count()), option::of(any_count()), option::of(any_count()));
     let rtt = prop_oneof![Just(0), 0..50_000_000_u64];
-    (throughputs, counts, estimates, kv, rtt).prop_map(|(throughputs, counts, estimates, kv, rtt)| {
+    let rest = (rtt, proptest::sample::select(&ACCOUNTINGS[..]));
+    (throughputs, counts, estimates, kv, rest).prop_map(|(throughputs, counts, estimates, kv, rest)| {
         ClusterStats {
             last_mean_input_tps: TokensPerSecond(throughputs.0),
             max_input_tps: throughputs.1.map(TokensPerSecond),
@@ -278,7 +313,8 @@ fn any_stats() -> impl Strategy<Value = ClusterStats> {
             kv_capacity: kv.0.map(Tokens),
             kv_used: kv.1.map(Tokens),
             kv_free: kv.2.map(Tokens),
-            rtt: Nanos(rtt),
+            rtt: Nanos(rest.0),
+            accounting: rest.1,
             ..ClusterStats::default()
         }
     })
@@ -287,10 +323,11 @@ fn any_stats() -> impl Strategy<Value = ClusterStats> {
 /// Between none and `count_max` clusters of any stats and load.
 pub(crate) fn any_plans(count_max: usize) -> impl Strategy<Value = Vec<Plan>> {
     let in_flight = vec((any_count(), any::<bool>()), 0..4);
-    let plan = (any_stats(), 1..=BACKENDS_MAX, in_flight).prop_map(|(stats, backends, in_flight)| Plan {
-        stats,
-        backends,
-        in_flight,
+    let taken = |count| vec((prop_oneof![4 => 0..8_u32, 1 => 14..18_u32], any_count()), 0..count);
+    let sent = (in_flight, taken(4), taken(2), prop_oneof![2 => Just(0), 1 => 0..6_u64]);
+    let plan = (any_stats(), 1..=BACKENDS_MAX, sent).prop_map(|(stats, backends, sent)| {
+        let (in_flight, reserved, just_taken, ended) = sent;
+        Plan { stats, backends, in_flight, reserved, just_taken, ended }
     });
     vec(plan, 0..=count_max)
 }

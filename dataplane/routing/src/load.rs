@@ -191,6 +191,7 @@ pub(crate) fn charged(input: Tokens) -> Tokens {
 
 impl LoadReading {
     /// With what a core has not added to the load yet.
+    #[inline]
     pub(crate) fn plus(self, changes: &ChangeSum, reported: &ClusterStats, priority: u32) -> Self {
         match reported.accounting {
             Accounting::InFlight => Self { sent: self.sent.plus(changes.in_flight), ..self },

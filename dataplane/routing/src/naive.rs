@@ -7,14 +7,14 @@
 
 mod agreement;
 
-use std::{cmp::Ordering, time::Duration};
+use std::{cmp::Ordering, collections::BTreeMap, time::Duration};
 
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::{
-    Algorithm, Cluster, Comparator, Decision, Exclusions, PrimaryAdmission, PulsarWaitAndWidenParameters,
-    RendezvousWeight, RoutingRequest, Seed, Target, UnavailableReason, UnknownConcurrency,
-    WaitAndWidenParameters, WaitReason, Widening,
+    Accounting, Algorithm, Cluster, Comparator, Decision, Exclusions, PrimaryAdmission,
+    PulsarWaitAndWidenParameters, RendezvousWeight, RoutingRequest, Seed, Target, UnavailableReason,
+    UnknownConcurrency, WaitAndWidenParameters, WaitReason, Widening, fleet::Plan,
 };
 
 /// What a decision can come to.
@@ -37,6 +37,8 @@ pub(crate) enum Outcome {
 /// A decision to be made.
 pub(crate) struct Naive<'a> {
     pub(crate) target: &'a Target,
+    /// What the target was made of: all that was sent to its clusters, piece by piece.
+    pub(crate) plans: &'a [Plan],
     pub(crate) request: &'a RoutingRequest<'a>,
     pub(crate) exclusions: &'a Exclusions,
 }
@@ -59,6 +61,25 @@ struct Bucket {
 
 fn ns(duration: Duration) -> f64 {
     duration.as_nanos() as f64
+}
+
+/// Counts of one cluster.
+#[derive(Clone, Copy, Default)]
+struct Counts {
+    running: u64,
+    queued: u64,
+    queued_input: u64,
+}
+
+impl Counts {
+    /// One more runs, and is queued with its input unless the engine has begun to answer.
+    fn add(&mut self, queued: Option<u64>) {
+        self.running = self.running.saturating_add(1);
+        if let Some(tokens) = queued {
+            self.queued = self.queued.saturating_add(1);
+            self.queued_input = self.queued_input.saturating_add(tokens.min(1 << 40));
+        }
+    }
 }
 
 impl Outcome {
@@ -314,7 +335,7 @@ impl<'a> Naive<'a> {
         candidates.iter().copied().filter(may_win).collect()
     }
 
-    fn cost(&self, index: usize, comparator: Comparator, scale: f64) -> f64 {
+    pub(crate) fn cost(&self, index: usize, comparator: Comparator, scale: f64) -> f64 {
         let stats = &self.cluster(index).stats;
         let rtt = stats.rtt.0 as f64 / 1e9;
         match comparator {
@@ -327,7 +348,7 @@ impl<'a> Naive<'a> {
             Comparator::Utilization => {
                 self.running(index) as f64 / stats.max_engine_concurrency.max(1) as f64
             }
-            Comparator::NumRequestsQueued => stats.queue_size.max(self.cluster(index).load.queued()) as f64,
+            Comparator::NumRequestsQueued => self.counts(index).queued as f64,
         }
     }
 
@@ -340,13 +361,58 @@ impl<'a> Naive<'a> {
     }
 
     fn running(&self, index: usize) -> u64 {
-        let cluster = self.cluster(index);
-        cluster.stats.num_running_queries.max(cluster.load.running())
+        self.counts(index).running
     }
 
     fn queued_input(&self, index: usize) -> u64 {
-        let cluster = self.cluster(index);
-        cluster.stats.queued_input.0.max(cluster.load.queued_input().0)
+        self.counts(index).queued_input
+    }
+
+    /// What was reported, with what was sent.
+    fn counts(&self, index: usize) -> Counts {
+        let (stats, plan) = (&self.cluster(index).stats, &self.plans[index]);
+        let mut counts = Counts {
+            running: stats.num_running_queries,
+            queued: stats.queue_size,
+            queued_input: stats.queued_input.0,
+        };
+        match stats.accounting {
+            Accounting::InFlight => {
+                let mut in_flight = Counts::default();
+                for (tokens, is_answered) in &plan.in_flight {
+                    in_flight.add(if *is_answered { None } else { Some(*tokens) });
+                }
+                for (_, tokens) in &plan.just_taken {
+                    in_flight.add(Some(*tokens));
+                }
+                counts.running = counts.running.max(in_flight.running);
+                counts.queued = counts.queued.max(in_flight.queued);
+                counts.queued_input = counts.queued_input.max(in_flight.queued_input);
+            }
+            Accounting::Reservations => {
+                // Who ended made way for a queued one, as long as there was any.
+                for left in (1..=plan.ended).rev() {
+                    if counts.queued == 0 {
+                        counts.running = counts.running.saturating_sub(left);
+                        break;
+                    }
+                    counts.queued -= 1;
+                }
+                if stats.queue_size > 0 {
+                    let went = u128::from(stats.queue_size - counts.queued);
+                    let share = u128::from(stats.queued_input.0) * went / u128::from(stats.queue_size);
+                    counts.queued_input -= share as u64;
+                }
+                for (_, tokens) in self.reserved(index) {
+                    counts.add(Some(tokens));
+                }
+            }
+        }
+        counts
+    }
+
+    fn reserved(&self, index: usize) -> impl Iterator<Item = (u32, u64)> {
+        self.plans[index].reserved.iter().chain(&self.plans[index].just_taken).copied()
     }
 
     fn work(&self, index: usize, tokens: u64) -> f64 {
@@ -366,12 +432,30 @@ impl<'a> Naive<'a> {
     }
 
     fn backlog(&self, index: usize) -> f64 {
-        let estimates = &self.cluster(index).stats.queue_time_estimates;
-        if estimates.is_empty() {
+        let stats = &self.cluster(index).stats;
+        if stats.queue_time_estimates.is_empty() {
             return self.work(index, self.queued_input(index));
         }
-        let applying = estimates.iter().rev().find(|(priority, _)| *priority <= self.request.priority);
-        applying.map_or(0.0, |(_, estimate)| estimate.0 as f64 / 1e9)
+        // Estimates by priority: what is published, and the tokens reserved since, which take their time on top.
+        let published = stats.queue_time_estimates.iter();
+        let mut estimates: BTreeMap<u32, (u64, u64)> =
+            published.map(|(priority, estimate)| (*priority, (estimate.0, 0))).collect();
+        let applying = |estimates: &BTreeMap<u32, (u64, u64)>, priority: u32| {
+            estimates.range(..=priority).next_back().map_or((0, 0), |(_, estimate)| *estimate)
+        };
+        if stats.accounting == Accounting::Reservations {
+            for (priority, tokens) in self.reserved(index) {
+                // The least urgent share one.
+                let priority = priority.min(15);
+                let own = applying(&estimates, priority);
+                estimates.entry(priority).or_insert(own);
+                for (_, (_, reserved)) in estimates.range_mut(priority..) {
+                    *reserved += tokens.min(1 << 40);
+                }
+            }
+        }
+        let (published, reserved) = applying(&estimates, self.request.priority);
+        published as f64 / 1e9 + self.work(index, reserved)
     }
 
     fn queue_delay(&self, index: usize) -> f64 {

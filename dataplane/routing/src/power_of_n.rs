@@ -34,7 +34,7 @@ pub(crate) fn choose(
         let stats = EffectiveStats::with_load(&cluster.stats, load, request.priority);
         let cost = comparator.cost(&stats, request, 1.0);
         trace.samples(SetKind::Open, index, cost);
-        best.offer(Picked { cluster: index, load }, cost, rng);
+        best.offer(Picked { cluster: index, seen: load.sent.attempts }, cost, rng);
     }
     best.winner()
 }

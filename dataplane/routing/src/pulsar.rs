@@ -2,8 +2,9 @@
 //! cluster that has its prefix cached, whatever the load.
 
 use crate::{
-    ClusterIndex, DecisionState, PowerOfNParameters, PulsarParameters, RoutingRequest, SampleCount, Target,
-    core_loads::Unflushed, decide::Choice, eligible::Eligible, power_of_n, ranking::Ranking, trace::Trace,
+    ClusterIndex, PowerOfNParameters, PulsarParameters, RoutingRequest, SampleCount, Target,
+    core_loads::Unflushed, decide::Choice, decision_state::Workspace, eligible::Eligible, power_of_n,
+    ranking::Ranking, trace::Trace,
 };
 
 /// `None` when no cluster that is left has a weight and, where they count, enough free KV tokens.
@@ -13,11 +14,11 @@ pub(crate) fn choose(
     parameters: &PulsarParameters,
     request: &RoutingRequest<'_>,
     unflushed: &Unflushed,
-    state: &mut DecisionState,
+    work: &mut Workspace,
     trace: &mut impl Trace,
 ) -> Option<Choice> {
     let Some(affinity_key) = request.affinity_key else {
-        let rng = &mut state.rng;
+        let rng = &mut work.rng;
         let two = PowerOfNParameters { sample_count: SampleCount::TWO, comparator: parameters.comparator };
         let clusters = &target.clusters[..];
         return power_of_n::choose(clusters, eligible, &two, request, unflushed, rng, trace)
@@ -28,13 +29,13 @@ pub(crate) fn choose(
             || target.clusters[cluster.0].stats.has_kv_for(request.input_tokens)
     };
     let ranking = Ranking::new(target, &parameters.seed, parameters.weight, affinity_key);
-    let walked = ranking.walk(eligible, is_feasible, &mut state.rankings)?;
+    let walked = ranking.walk(eligible, is_feasible, &mut work.rankings)?;
     Some(Choice {
         cluster: walked.cluster,
         rank: walked.rank,
         is_fallback: walked.rank > 1,
         after_kv_skip: walked.after_infeasible,
-        load: None,
+        seen: None,
     })
 }
 

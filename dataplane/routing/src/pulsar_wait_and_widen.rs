@@ -6,11 +6,12 @@
 //! queues before the keys at home there, so overload cannot spread by making every cache cold.
 
 use crate::{
-    ClusterIndex, DecisionState, EffectiveStats, PrimaryAdmission, PulsarWaitAndWidenParameters,
-    RoutingRequest, Target, UnavailableReason, Widening,
+    ClusterIndex, EffectiveStats, PrimaryAdmission, PulsarWaitAndWidenParameters, RoutingRequest, Target,
+    UnavailableReason, Widening,
     bands::{Bands, OpenRanks},
     core_loads::Unflushed,
     decide::{Choice, NoChoice},
+    decision_state::Workspace,
     eligible::Eligible,
     moment::Moment,
     ranking::{Ranking, memo::RankingMemo},
@@ -24,6 +25,7 @@ struct Walk<'a> {
     eligible: &'a Eligible,
     parameters: &'a PulsarWaitAndWidenParameters,
     request: &'a RoutingRequest<'a>,
+    unflushed: &'a Unflushed,
     selection: Selection<'a>,
 }
 
@@ -42,16 +44,16 @@ pub(crate) fn choose(
     parameters: &PulsarWaitAndWidenParameters,
     request: &RoutingRequest<'_>,
     unflushed: &Unflushed,
-    state: &mut DecisionState,
+    work: &mut Workspace,
     trace: &mut impl Trace,
 ) -> Result<Choice, NoChoice> {
     let selection = Selection::new(&target.clusters, &parameters.widening, request, unflushed);
-    let walk = Walk { target, eligible, parameters, request, selection };
+    let walk = Walk { target, eligible, parameters, request, unflushed, selection };
     match request.affinity_key {
-        None => walk.choose_unkeyed(state, trace),
+        None => walk.choose_unkeyed(work, trace),
         Some(key) => {
             let widening = &parameters.widening;
-            walk.choose_keyed(&Ranking::new(target, &widening.seed, parameters.weight, key), state, trace)
+            walk.choose_keyed(&Ranking::new(target, &widening.seed, parameters.weight, key), work, trace)
         }
     }
 }
@@ -60,8 +62,8 @@ pub(crate) fn choose(
 
 impl Walk<'_> {
     /// Without a key there is no ranking, and no cluster that a prefix is cached in.
-    fn choose_unkeyed(&self, state: &mut DecisionState, trace: &mut impl Trace) -> Result<Choice, NoChoice> {
-        let DecisionState { rng, selection: scratch, .. } = state;
+    fn choose_unkeyed(&self, work: &mut Workspace, trace: &mut impl Trace) -> Result<Choice, NoChoice> {
+        let Workspace { rng, selection: scratch, .. } = work;
         let set = CandidateSet::open(self.parameters.fallback_max_queued, Moment::ZERO);
         match self.selection.select(&set, self.eligible.indices(), scratch, rng, trace) {
             Ok(picked) => Ok(Choice::selected(picked, 1, false)),
@@ -72,10 +74,10 @@ impl Walk<'_> {
     fn choose_keyed(
         &self,
         ranking: &Ranking<'_>,
-        state: &mut DecisionState,
+        work: &mut Workspace,
         trace: &mut impl Trace,
     ) -> Result<Choice, NoChoice> {
-        let DecisionState { rng, selection: scratch, rankings, .. } = state;
+        let Workspace { rng, selection: scratch, rankings, .. } = work;
         let widening = &self.parameters.widening;
         let group = ranking.first(self.parameters.affinity_group_ranks(), rankings);
         let Some(primary) = group.first() else {
@@ -127,15 +129,15 @@ impl Walk<'_> {
             return None;
         }
         let choice =
-            Choice { cluster: primary, rank: 1, is_fallback: false, after_kv_skip: false, load: None };
+            Choice { cluster: primary, rank: 1, is_fallback: false, after_kv_skip: false, seen: None };
         match self.parameters.primary_admission {
             PrimaryAdmission::Eligible => Some(choice),
             PrimaryAdmission::Capacity => {
                 let cluster = &self.target.clusters[primary.0];
-                let load = self.selection.load_of(cluster);
-                EffectiveStats::with_load(&cluster.stats, load, self.request.priority)
-                    .has_capacity(*max_queued, *unknown_concurrency)
-                    .then_some(Choice { load: Some(load), ..choice })
+                let load = self.unflushed.read(&cluster.load, &cluster.stats, self.request.priority);
+                let stats = EffectiveStats::with_load(&cluster.stats, load, self.request.priority);
+                let has_capacity = stats.has_capacity(*max_queued, *unknown_concurrency);
+                has_capacity.then_some(Choice { seen: Some(load.sent.attempts), ..choice })
             }
         }
     }

@@ -10,7 +10,7 @@ use crate::{
     comparator::Best,
     core_loads::Unflushed,
     decide::NoChoice,
-    load::LoadReading,
+    load::Attempts,
     moment::{BucketTtft, Moment},
     sample::DistinctSample,
     trace::Trace,
@@ -61,14 +61,14 @@ pub(crate) struct Candidate {
     pub(crate) is_admitting: bool,
     /// What its bucket is found by.
     pub(crate) bucket_ttft: BucketTtft,
-    pub(crate) load: LoadReading,
+    pub(crate) seen: Attempts,
 }
 
-/// Who was selected, and what its load was then.
+/// Who was selected, and how many attempts were seen there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Picked {
     pub(crate) cluster: ClusterIndex,
-    pub(crate) load: LoadReading,
+    pub(crate) seen: Attempts,
 }
 
 /// Nobody was selected.
@@ -159,15 +159,9 @@ impl<'a> Selection<'a> {
             let candidate = &candidates[scratch.open[drawn as usize] as usize];
             let cost = self.cost(set, candidate);
             trace.samples(set.kind, candidate.cluster(), cost);
-            best.offer(Picked { cluster: candidate.cluster(), load: candidate.load }, cost, rng);
+            best.offer(Picked { cluster: candidate.cluster(), seen: candidate.seen }, cost, rng);
         }
         best.winner().ok_or_else(|| NonePicked { next_unlock: buckets.next_unlock(through, times) })
-    }
-
-    /// The load of a cluster now, as it counts for the request.
-    #[inline]
-    pub(crate) fn load_of(&self, cluster: &Cluster) -> LoadReading {
-        self.unflushed.read(&cluster.load, &cluster.stats, self.priority)
     }
 
     /// Looks at every member once.
@@ -187,14 +181,15 @@ impl<'a> Selection<'a> {
         // Into room that is there already: a push asks for it every time.
         for (candidate, index) in room.iter_mut().zip(members) {
             let cluster = &this.clusters[index];
-            let load = this.load_of(cluster);
+            let load = this.unflushed.read(&cluster.load, &cluster.stats, this.priority);
             let stats = EffectiveStats::with_load(&cluster.stats, load, this.priority);
             let queue_delay = stats.queue_delay();
             let bucket_ttft = this.bucket_ttft(&set, &stats, queue_delay);
             range.fastest = range.fastest.min(bucket_ttft);
             range.slowest = range.slowest.max(bucket_ttft);
             let is_admitting = this.has_capacity(&set, &stats) && this.allows(queue_delay);
-            *candidate = Candidate { cluster: index as u32, is_admitting, bucket_ttft, load };
+            let seen = load.sent.attempts;
+            *candidate = Candidate { cluster: index as u32, is_admitting, bucket_ttft, seen };
             count += 1;
         }
         (&room[..count], range)
@@ -240,10 +235,9 @@ impl<'a> Selection<'a> {
         self.widening.comparator.cost(&self.effective(candidate), self.request, set.prefill_scale)
     }
 
-    /// Its stats as they were when the decision looked at it.
+    /// Its stats now. Another look at few of them is less work than to keep those of all.
     pub(crate) fn effective(&self, candidate: &Candidate) -> EffectiveStats<'a> {
-        let reported = &self.clusters[candidate.cluster as usize].stats;
-        EffectiveStats::with_load(reported, candidate.load, self.priority)
+        self.unflushed.effective(&self.clusters[candidate.cluster as usize], self.priority)
     }
 }
 

@@ -106,6 +106,7 @@ impl ClusterStats {
     ///
     /// One that ended freed a slot that a queued one took, with its share of the queued input; only when none was
     /// queued does one less run.
+    #[cold]
     fn less_ended(&self, ended: u64) -> Left {
         let Self { queue_size, num_running_queries, queued_input: Tokens(queued_input), .. } = *self;
         let advanced = ended.min(queue_size);

@@ -4,9 +4,10 @@
 //! affinity wait alone; after that all clusters are.
 
 use crate::{
-    ClusterIndex, DecisionState, RoutingRequest, Target, WaitAndWidenParameters,
+    ClusterIndex, RoutingRequest, Target, WaitAndWidenParameters,
     core_loads::Unflushed,
     decide::{Choice, NoChoice},
+    decision_state::Workspace,
     eligible::Eligible,
     moment::Moment,
     selection::{CandidateSet, Selection},
@@ -20,12 +21,12 @@ pub(crate) fn choose(
     parameters: &WaitAndWidenParameters,
     request: &RoutingRequest<'_>,
     unflushed: &Unflushed,
-    state: &mut DecisionState,
+    work: &mut Workspace,
     trace: &mut impl Trace,
 ) -> Result<Choice, NoChoice> {
     let widening = &parameters.widening;
     let selection = Selection::new(&target.clusters, widening, request, unflushed);
-    let DecisionState { rng, selection: scratch, rings, .. } = state;
+    let Workspace { rng, selection: scratch, rings, .. } = work;
     let mut group_unlock = None;
     let mut since = Moment::ZERO;
     let group_key = request.affinity_key.filter(|_| parameters.affinity_group > 0);

@@ -4,16 +4,18 @@
 use std::{
     alloc::{GlobalAlloc, Layout, System},
     cell::Cell,
+    collections::VecDeque,
     net::Ipv4Addr,
     sync::Arc,
     time::Duration,
 };
 
 use stargate_routing::{
-    Algorithm, Backend, BackendUid, Cluster, ClusterStats, ClusterUid, Comparator, Decision, DecisionState,
-    Exclusions, Nanos, PowerOfNParameters, PrimaryAdmission, PulsarParameters, PulsarWaitAndWidenParameters,
-    RendezvousWeight, RendezvousWeights, RoutingRequest, SampleCount, Seed, Snapshot, Target, TargetName,
-    Tokens, TokensPerSecond, WaitAndWidenParameters, Widening, decide, decide_and_enter,
+    Accounting, Algorithm, Backend, BackendUid, Cluster, ClusterStats, ClusterUid, Comparator, CoreLoads,
+    Decision, DecisionState, Exclusions, Inclusions, Nanos, PowerOfNParameters, PrimaryAdmission,
+    PulsarParameters, PulsarWaitAndWidenParameters, RendezvousWeight, RendezvousWeights, ReservationCounts,
+    RoutingRequest, Running, SampleCount, Seed, Snapshot, Target, TargetName, Tokens, TokensPerSecond,
+    WaitAndWidenParameters, Widening, decide, decide_and_enter,
 };
 
 /// Counts what its own thread does, so that other threads of the test process do not show.
@@ -207,14 +209,22 @@ fn requests(long_key: &[u8]) -> Vec<RoutingRequest<'_>> {
     [None, Some(&b"session"[..]), Some(long_key)].into_iter().flat_map(of_key).collect()
 }
 
-/// Takes a snapshot of the target over, and makes room for an attempt.
-fn enter_one(target: &Target, state: &mut DecisionState) {
-    let backends: Vec<_> = target.clusters.iter().flat_map(|cluster| cluster.backends.to_vec()).collect();
+/// Takes over a snapshot of the target, of whose backends some say which attempts their reports include, and sends to
+/// each cluster once.
+fn follow(target: &Target, handing_over: usize, state: &mut DecisionState) {
     let mut snapshot = Snapshot::default();
-    snapshot.backends = Some(backends.into());
+    let backends = target.clusters.iter().flat_map(|cluster| cluster.backends.to_vec());
+    snapshot.backends = Some(backends.collect());
+    let clusters = target.clusters.iter().take(handing_over);
+    let included = clusters.flat_map(|cluster| {
+        cluster.backends.iter().map(|backend| (cluster.uid, backend.uid, Arc::default()))
+    });
+    snapshot.inclusions = Inclusions::new(included.collect());
     state.loads().follow(&snapshot);
     let (request, exclusions) = (RoutingRequest::default(), Exclusions::default());
-    drop(decide_and_enter(target, &Algorithm::Random, &request, &exclusions, state, Duration::ZERO));
+    for _ in 0..target.clusters.len() {
+        drop(decide_and_enter(target, &Algorithm::RoundRobin, &request, &exclusions, state, Duration::ZERO));
+    }
 }
 
 #[test]
@@ -224,9 +234,9 @@ fn no_algorithm_allocates_or_frees_with_or_without_exclusions() {
     let mut state = DecisionState::with_seed(0);
     // With 12 clusters, the largest set of exclusions leaves none.
     for cluster_count in [0, 12, 20, 200] {
-        enter_one(&target(cluster_count), &mut state);
+        let target = target(cluster_count);
+        follow(&target, 0, &mut state);
         for algorithm in algorithms() {
-            let target = target(cluster_count);
             let all_exclusions = if cluster_count == 0 {
                 std::array::from_fn(|_| Exclusions::default())
             } else {
@@ -236,8 +246,6 @@ fn no_algorithm_allocates_or_frees_with_or_without_exclusions() {
             for request in &requests {
                 drop(decide(&target, &algorithm, request, &all_exclusions[0], &mut state));
             }
-            // Nothing is kept of the target before, which has ended.
-            state.loads().flush();
             for (excluded, exclusions) in all_exclusions.iter().enumerate() {
                 for request in &requests {
                     let (calls, is_selected) = calls_during(|| {
@@ -262,5 +270,47 @@ fn no_algorithm_allocates_or_frees_with_or_without_exclusions() {
                 }
             }
         }
+    }
+}
+
+/// The whole life of an attempt and its reservation, whichever end that comes to, and with others under way.
+#[test]
+fn a_reservation_allocates_and_frees_nothing_from_first_to_last() {
+    let mut target = target(20);
+    for cluster in &mut target.clusters {
+        cluster.stats.accounting = Accounting::Reservations;
+        cluster.stats.max_engine_concurrency = 100;
+    }
+    let request = RoutingRequest { input_tokens: Tokens(700), priority: 2, ..RoutingRequest::default() };
+    let algorithm = Algorithm::PowerOfN(PowerOfNParameters {
+        sample_count: SampleCount::new(2).unwrap(),
+        comparator: Comparator::NumRequestsQueued,
+    });
+    // With so many cores, places are scarce.
+    for cores in [1, 64] {
+        let loads = CoreLoads::new(0, cores, CoreLoads::TTL);
+        let mut state = DecisionState::with_seed(0).with_loads(loads);
+        follow(&target, 10, &mut state);
+        let mut under_way = VecDeque::with_capacity(100);
+        let mut now = Duration::ZERO;
+        let mut send = |state: &mut DecisionState| {
+            for _ in 0..2_000 {
+                now += Duration::from_micros(200);
+                if under_way.len() == 100 {
+                    drop(under_way.pop_front());
+                }
+                let exclusions = Exclusions::default();
+                let entered = decide_and_enter(&target, &algorithm, &request, &exclusions, state, now);
+                let mut running: Running = entered.1.expect("a cluster is there");
+                running.first_byte();
+                under_way.push_back(running);
+            }
+        };
+        // Room for as many as are under way at once.
+        send(&mut state);
+        let (calls, ()) = calls_during(|| send(&mut state));
+        assert_eq!(calls, 0, "{cores} cores");
+        let ReservationCounts { expired, released, pending, .. } = state.loads().counts();
+        assert!(expired > 1_000 && released > 1_000 && pending > 50, "{:?}", state.loads().counts());
     }
 }

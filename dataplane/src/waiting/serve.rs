@@ -28,11 +28,11 @@ async fn serve_on(core: &Core) {
         let due = room.next_due();
         room.wakes_at.set(due.unwrap_or(Duration::MAX));
         match due {
-            None => room.woken().await,
+            None => room.wakeup.woken().await,
             Some(due) => {
                 let wait = due.saturating_sub(room.time(Instant::now()));
                 // One that is due already has been woken for, or was left for the next turn of the loop.
-                first(room.woken(), monoio::time::sleep(wait)).await;
+                first(room.wakeup.woken(), monoio::time::sleep(wait)).await;
             }
         }
         serve_all(core, Instant::now());

@@ -1,26 +1,31 @@
 //! One attempt and its reservation, from selection to its end.
 
-use std::sync::Arc;
-
-use super::chain::Links;
+use super::{chain::Links, clusters::ClusterKey};
 use crate::{
-    Accounting, BackendUid, ClusterLoad, ClusterStats, RoutingRequest, Tokens,
+    Accounting, BackendUid, ClusterStats, RoutingRequest, Tokens,
     load::{Amount, Change, Lane, charged},
 };
 
-/// A place taken in a cluster, at no backend yet.
+/// What a request adds to the load of a cluster.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Place {
+pub(crate) struct Charge {
     pub(super) input: Tokens,
     pub(super) is_reserved: bool,
     /// Where the cluster publishes estimates by priority; asked once, so that what was added is what is taken away.
     pub(super) lane: Option<Lane>,
 }
 
+/// A place taken in a cluster, at no backend yet.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(super) cluster: ClusterKey,
+    pub(super) charge: Charge,
+}
+
 /// An attempt. It lies in its core's slab for as long as its handle lives.
 #[derive(Debug)]
 pub(super) struct Attempt {
-    pub(super) load: Arc<ClusterLoad>,
+    pub(super) cluster: ClusterKey,
     pub(super) backend: BackendUid,
     /// Its number at its backend, from 1; 0 where attempts are not numbered.
     pub(super) sequence: u64,
@@ -46,10 +51,10 @@ pub(super) enum Reservation {
     Over,
 }
 
-// === impl Place ===
+// === impl Charge ===
 
-impl Place {
-    pub(super) fn new(stats: &ClusterStats, request: &RoutingRequest<'_>) -> Self {
+impl Charge {
+    pub(crate) fn new(stats: &ClusterStats, request: &RoutingRequest<'_>) -> Self {
         let is_reserved = stats.accounting == Accounting::Reservations;
         let has_lane = is_reserved && stats.has_queue_time_estimates();
         Self {
@@ -59,8 +64,8 @@ impl Place {
         }
     }
 
-    /// What taking it changes.
-    pub(super) fn change(&self) -> Change {
+    /// What it changes.
+    pub(crate) fn change(&self) -> Change {
         let entering = Amount::entering(self.input);
         let reserved = if self.is_reserved { entering } else { Amount::default() };
         Change { in_flight: entering, reserved, ended: 0, lane: self.lane }
@@ -70,13 +75,13 @@ impl Place {
 // === impl Attempt ===
 
 impl Attempt {
-    pub(super) fn new(place: &Place, load: Arc<ClusterLoad>, backend: BackendUid) -> Self {
+    pub(super) fn new(Place { cluster, charge }: Place, backend: BackendUid) -> Self {
         Self {
-            load,
+            cluster,
             backend,
             sequence: 0,
-            input: place.input,
-            lane: place.lane,
+            input: charge.input,
+            lane: charge.lane,
             is_queued: true,
             reservation: Reservation::Over,
             due: 0,

@@ -46,6 +46,7 @@ impl Book {
         cluster: ClusterUid,
         backend: &Backend,
         reserved: Option<(Duration, Duration)>,
+        unflushed: &mut Unflushed,
     ) -> u32 {
         if backend.publishes_stats {
             let sequence = self.sequences.entry(backend.uid).or_default();
@@ -61,7 +62,7 @@ impl Book {
         let list = self.handovers.find(cluster, backend.uid).filter(|_| backend.publishes_stats);
         if let Some(list) = list {
             let handover = self.handovers.get_mut(list);
-            handover.set_load(&attempt.load);
+            handover.set_cluster(attempt.cluster, unflushed);
             attempt.reservation = Reservation::Awaited(list);
             let key = self.attempts.insert(attempt) as u32;
             handover.awaiting.push_last(key, &mut self.attempts);
@@ -82,7 +83,7 @@ impl Book {
     pub(super) fn first_byte(&mut self, key: u32, unflushed: &mut Unflushed) {
         let attempt = &mut self.attempts[key as usize];
         if let Some(change) = attempt.answering() {
-            unflushed.change(&attempt.load, &change);
+            unflushed.change(attempt.cluster, &change);
         }
     }
 
@@ -100,7 +101,8 @@ impl Book {
             self.handovers.get_mut(list).count_ended();
             change.ended = 1;
         }
-        unflushed.change(&attempt.load, &change);
+        unflushed.change(attempt.cluster, &change);
+        unflushed.clusters().release(attempt.cluster);
     }
 
     /// Ends the reservations whose time is over.
@@ -139,6 +141,7 @@ impl Book {
         }
         self.remove_handovers(|(_, backend)| !is_registered(backend), unflushed);
         self.sequences.retain(|backend, _| is_registered(*backend));
+        unflushed.clusters().forget_unused();
         // Room for the number of the first attempt at each, so that none has to make it.
         self.sequences.reserve(backends.len().saturating_sub(self.sequences.len()));
     }
@@ -205,16 +208,21 @@ impl Book {
             return;
         }
         for key in self.keys(|attempt| attempt.reservation.list().is_some_and(|list| lists.contains(&list))) {
-            let is_pending = self.attempts[key as usize].is_pending();
-            self.take_out(key);
-            let attempt = &mut self.attempts[key as usize];
-            attempt.reservation = if is_pending { Reservation::Timed } else { Reservation::Over };
-            if is_pending {
+            let attempt = &self.attempts[key as usize];
+            let is_late = attempt.due <= Wheel::tick_at_or_before(unflushed.now());
+            if !attempt.is_pending() {
+                self.attempts[key as usize].reservation = Reservation::Over;
+            } else if is_late {
+                self.end(key, Reservation::Over, unflushed);
+                self.counts.expired += 1;
+            } else {
+                self.take_out(key);
+                self.attempts[key as usize].reservation = Reservation::Timed;
                 self.wheel.insert(key, &mut self.attempts);
             }
         }
         for list in lists {
-            self.handovers.remove(list);
+            self.handovers.remove(list, unflushed);
         }
     }
 
@@ -232,7 +240,7 @@ impl Book {
         self.counts.pending -= 1;
         let attempt = &mut self.attempts[key as usize];
         attempt.reservation = to;
-        unflushed.change(&attempt.load, &attempt.unreserving());
+        unflushed.change(attempt.cluster, &attempt.unreserving());
     }
 
     /// Takes a reservation out of where it waits.

@@ -1,6 +1,6 @@
 //! What has become of a core's reservations.
 
-use std::time::Duration;
+use std::{array, iter::Sum, time::Duration};
 
 /// Counts of one core's reservations since its start. Whenever it is looked at, `created` is the sum of `expired`,
 /// `released`, `dropped`, `handed_over` and `pending`.
@@ -48,5 +48,21 @@ impl ReservationCounts {
     /// Those that ended while their attempts went on.
     pub(super) fn lapsed(&self) -> u64 {
         self.expired + self.handed_over + self.dropped
+    }
+}
+
+impl<'a> Sum<&'a Self> for ReservationCounts {
+    /// Of several cores.
+    fn sum<I: Iterator<Item = &'a Self>>(all: I) -> Self {
+        all.fold(Self::default(), |sum, one| Self {
+            created: sum.created + one.created,
+            expired: sum.expired + one.expired,
+            released: sum.released + one.released,
+            dropped: sum.dropped + one.dropped,
+            handed_over: sum.handed_over + one.handed_over,
+            pending: sum.pending + one.pending,
+            ttl: array::from_fn(|bucket| sum.ttl[bucket] + one.ttl[bucket]),
+            ttl_sum: sum.ttl_sum.saturating_add(one.ttl_sum),
+        })
     }
 }

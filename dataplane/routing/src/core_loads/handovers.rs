@@ -1,11 +1,9 @@
 //! Who waits for which report: attempts whose reservation ends with the first report that includes them.
 
-use std::sync::Arc;
-
 use slab::Slab;
 
-use super::{chain::Chain, uid_hash::UidMap, unflushed::Unflushed};
-use crate::{BackendUid, ClusterLoad, ClusterUid, Inclusions, load::Change};
+use super::{chain::Chain, clusters::ClusterKey, uid_hash::UidMap, unflushed::Unflushed};
+use crate::{BackendUid, ClusterUid, Inclusions, load::Change};
 
 /// One list for each (target, cluster) and backend whose reports say which attempts they include.
 #[derive(Debug, Default)]
@@ -21,7 +19,7 @@ pub(super) struct Handovers {
 pub(super) struct Handover {
     pub(super) uids: (ClusterUid, BackendUid),
     /// Known once there was an attempt.
-    load: Option<Arc<ClusterLoad>>,
+    cluster: Option<ClusterKey>,
     /// Those that no report includes yet, in the order of their sequence numbers.
     pub(super) awaiting: Chain,
     /// Those that the latest report includes and that have ended since.
@@ -39,16 +37,19 @@ impl Handovers {
 
     pub(super) fn insert(&mut self, cluster: ClusterUid, backend: BackendUid, report: u64) {
         let uids = (cluster, backend);
-        let handover = Handover { uids, load: None, awaiting: Chain::default(), ended: 0, report };
+        let handover = Handover { uids, cluster: None, awaiting: Chain::default(), ended: 0, report };
         let list = self.lists.insert(handover) as u32;
         self.by_uids.insert(uids, list);
     }
 
     /// Takes out one that has nothing left to undo.
-    pub(super) fn remove(&mut self, list: u32) {
+    pub(super) fn remove(&mut self, list: u32, unflushed: &mut Unflushed) {
         let handover = self.lists.remove(list as usize);
         debug_assert!(handover.awaiting.is_empty() && handover.ended == 0);
         self.by_uids.remove(&handover.uids);
+        if let Some(cluster) = handover.cluster {
+            unflushed.clusters().release(cluster);
+        }
     }
 
     pub(super) fn get_mut(&mut self, list: u32) -> &mut Handover {
@@ -67,8 +68,11 @@ impl Handovers {
 // === impl Handover ===
 
 impl Handover {
-    pub(super) fn set_load(&mut self, load: &Arc<ClusterLoad>) {
-        self.load.get_or_insert_with(|| load.clone());
+    pub(super) fn set_cluster(&mut self, cluster: ClusterKey, unflushed: &mut Unflushed) {
+        if self.cluster.is_none() {
+            unflushed.clusters().hold_again(cluster);
+            self.cluster = Some(cluster);
+        }
     }
 
     /// One that the latest report includes has ended.
@@ -79,8 +83,8 @@ impl Handover {
     /// Another report has come, or none will: those that had ended are not counted in reported stats any more.
     pub(super) fn forget_ended(&mut self, unflushed: &mut Unflushed) {
         let ended = std::mem::take(&mut self.ended);
-        if let (Some(load), 1..) = (&self.load, ended) {
-            unflushed.change(load, &Change { ended: ended.wrapping_neg(), ..Change::default() });
+        if let (Some(cluster), 1..) = (self.cluster, ended) {
+            unflushed.change(cluster, &Change { ended: ended.wrapping_neg(), ..Change::default() });
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Maps by uid. Uids are counted up by this process and chosen by nobody else, so a multiplication spreads them well
+//! Maps by uid or address. Both are this process's own and chosen by nobody else, so a multiplication spreads them well
 //! enough, at a fraction of what a keyed hash costs.
 
 use std::{
@@ -19,6 +19,10 @@ impl Hasher for UidHasher {
     fn write_u64(&mut self, word: u64) {
         let product = u128::from(self.0.rotate_left(32) ^ word) * u128::from(FACTOR);
         self.0 = product as u64 ^ (product >> u64::BITS) as u64;
+    }
+
+    fn write_usize(&mut self, word: usize) {
+        self.write_u64(word as u64);
     }
 
     fn write(&mut self, bytes: &[u8]) {

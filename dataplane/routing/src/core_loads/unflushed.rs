@@ -1,19 +1,23 @@
 //! The changes of load that a core has not told the other cores yet.
 //!
-//! Every candidate of every decision is looked up here, and nearly none is found. So there is an index as small as a
-//! cache line, by the address of the cluster's load, whose empty entries say no at the price of one look.
+//! Every candidate of every decision is looked up here, and nearly none is found. So there is an index by the address of
+//! the cluster's load, and of its places a bit each, all in one word: most often that says no, without another look at
+//! memory.
 
-use std::{array, ptr, sync::Arc, time::Duration};
+use std::{ptr, sync::Arc, time::Duration};
 
-use super::{CHANGES_HELD_MAX, HELD_MAX};
+use super::{
+    CHANGES_HELD_MAX, HELD_MAX,
+    clusters::{ClusterKey, Clusters},
+};
 use crate::{
     Cluster, ClusterLoad, ClusterStats, EffectiveStats,
-    load::{Change, ChangeSum, LoadReading},
+    load::{Change, LoadReading},
 };
 
-/// Positions of clusters in `changed`, by linear probing. At most a quarter is taken.
-const INDEX_LEN: usize = 4 * CHANGES_HELD_MAX;
-const VACANT: u8 = u8::MAX;
+/// At most a quarter of them is taken.
+const PLACES: usize = u64::BITS as usize;
+const _: () = assert!(4 * CHANGES_HELD_MAX <= PLACES);
 
 /// The changes of one core since it last told them.
 #[derive(Debug)]
@@ -23,17 +27,21 @@ pub(crate) struct Unflushed {
     /// When the first of the changes was made, as far as that is known.
     since: Duration,
     changes: usize,
-    index: [u8; INDEX_LEN],
-    /// The first `changed_len` are in use.
+    /// A bit for each place of the index that is taken.
+    taken: u64,
+    /// Positions in `changed`, by linear probing; those of places that are not taken mean nothing.
+    index: [u8; PLACES],
+    /// Who has changed, each once; the first `changed_len` of them.
     changed: [Changed; CHANGES_HELD_MAX],
     changed_len: usize,
+    clusters: Clusters,
 }
 
-/// The sum of the changes of one cluster.
-#[derive(Debug, Default)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Changed {
-    load: Option<Arc<ClusterLoad>>,
-    sum: ChangeSum,
+    /// Of the cluster's load.
+    address: usize,
+    cluster: ClusterKey,
 }
 
 // === impl Unflushed ===
@@ -44,10 +52,25 @@ impl Unflushed {
         self.now = self.now.max(now);
     }
 
+    /// The latest time that is known.
+    pub(super) fn now(&self) -> Duration {
+        self.now
+    }
+
+    /// Clusters by the keys that changes are made by.
+    pub(super) fn clusters(&mut self) -> &mut Clusters {
+        &mut self.clusters
+    }
+
     /// Takes in a change, and tells all where there are many.
-    pub(super) fn change(&mut self, load: &Arc<ClusterLoad>, change: &Change) {
-        let position = self.find(load).unwrap_or_else(|| self.insert(load.clone()));
-        self.changed[position].sum.add(change);
+    pub(super) fn change(&mut self, cluster: ClusterKey, change: &Change) {
+        let known = self.clusters.get_mut(cluster);
+        known.untold.add(change);
+        if !known.is_changed {
+            known.is_changed = true;
+            let address = Arc::as_ptr(&known.load).addr();
+            self.insert(Changed { address, cluster });
+        }
         if self.changes == 0 {
             self.since = self.now;
         }
@@ -64,32 +87,26 @@ impl Unflushed {
 
     /// Tells everything.
     pub(super) fn flush(&mut self) {
-        for changed in &mut self.changed[..self.changed_len] {
-            if let Some(load) = changed.load.take() {
-                load.add(&changed.sum);
-                changed.sum.clear();
-            }
+        for changed in &self.changed[..self.changed_len] {
+            let known = self.clusters.get_mut(changed.cluster);
+            known.tell();
+            known.is_changed = false;
         }
-        self.index = [VACANT; INDEX_LEN];
-        (self.changed_len, self.changes) = (0, 0);
+        (self.taken, self.changed_len, self.changes) = (0, 0, 0);
     }
 
     /// Tells what is here of one cluster.
-    pub(super) fn flush_of(&mut self, load: &ClusterLoad) {
-        if let Some(position) = self.find(load) {
-            let sum = &mut self.changed[position].sum;
-            load.add(sum);
-            sum.clear();
-        }
+    pub(super) fn flush_of(&mut self, cluster: ClusterKey) {
+        self.clusters.get_mut(cluster).tell();
     }
 
     /// The load of a cluster as this core knows it, as far as it counts for a request of `priority`.
     #[inline]
     pub(crate) fn read(&self, load: &ClusterLoad, reported: &ClusterStats, priority: u32) -> LoadReading {
         let shared = load.read(reported, priority);
-        match self.find(load) {
+        match self.find(ptr::from_ref(load).addr()) {
             None => shared,
-            Some(position) => shared.plus(&self.changed[position].sum, reported, priority),
+            Some(cluster) => shared.plus(&self.clusters.get(cluster).untold, reported, priority),
         }
     }
 
@@ -101,32 +118,40 @@ impl Unflushed {
     }
 
     #[inline]
-    fn find(&self, load: &ClusterLoad) -> Option<usize> {
-        let mut at = home(load);
-        loop {
-            let position = self.index[at];
-            if position == VACANT {
-                return None;
-            }
-            let position = usize::from(position) % CHANGES_HELD_MAX;
-            if self.changed[position].load.as_deref().is_some_and(|other| ptr::eq(other, load)) {
-                return Some(position);
-            }
-            at = (at + 1) % INDEX_LEN;
-        }
+    fn find(&self, address: usize) -> Option<ClusterKey> {
+        let place = home(address);
+        if self.is_taken(place) { self.find_from(place, address) } else { None }
     }
 
-    fn insert(&mut self, load: Arc<ClusterLoad>) -> usize {
-        // Each of the changes is of at most one cluster, and with the last of them all are told: there is room.
-        let position = self.changed_len;
-        let mut at = home(&load);
-        while self.index[at] != VACANT {
-            at = (at + 1) % INDEX_LEN;
+    /// Few come here: out of line it leaves the registers to the others.
+    #[inline(never)]
+    fn find_from(&self, mut place: usize, address: usize) -> Option<ClusterKey> {
+        while self.is_taken(place) {
+            let changed = self.changed[usize::from(self.index[place]) % CHANGES_HELD_MAX];
+            if changed.address == address {
+                return Some(changed.cluster);
+            }
+            place = (place + 1) % PLACES;
         }
-        self.index[at] = position as u8;
-        self.changed[position].load = Some(load);
+        None
+    }
+
+    #[inline]
+    fn is_taken(&self, place: usize) -> bool {
+        self.taken & (1 << place) != 0
+    }
+
+    fn insert(&mut self, changed: Changed) {
+        // Each change is of one cluster, and with the last of them all are told: there is room.
+        let position = self.changed_len;
+        let mut place = home(changed.address);
+        while self.is_taken(place) {
+            place = (place + 1) % PLACES;
+        }
+        self.taken |= 1 << place;
+        self.index[place] = position as u8;
+        self.changed[position] = changed;
         self.changed_len += 1;
-        position
     }
 }
 
@@ -136,17 +161,19 @@ impl Default for Unflushed {
             now: Duration::ZERO,
             since: Duration::ZERO,
             changes: 0,
-            index: [VACANT; INDEX_LEN],
-            changed: array::from_fn(|_| Changed::default()),
+            taken: 0,
+            index: [0; PLACES],
+            changed: Default::default(),
             changed_len: 0,
+            clusters: Clusters::default(),
         }
     }
 }
 
-/// Where the search for a load begins.
+/// Where the search for the load at this address begins.
 #[inline]
-fn home(load: &ClusterLoad) -> usize {
+fn home(address: usize) -> usize {
     // Loads are so aligned that the lower bits of all addresses are alike.
-    let line = ptr::from_ref(load).addr() as u64 / align_of::<ClusterLoad>() as u64;
-    (line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - INDEX_LEN.ilog2())) as usize
+    let line = address as u64 / align_of::<ClusterLoad>() as u64;
+    (line.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - PLACES.ilog2())) as usize
 }

@@ -7,7 +7,7 @@ use crate::{
     Accounting, Algorithm, ClusterStats, Comparator, CoreLoads, Decision, DecisionState, Exclusions,
     PrimaryAdmission, PulsarWaitAndWidenParameters, RoutingRequest, Running, SampleCount, Target,
     TokensPerSecond, WaitAndWidenParameters, Widening, decide_and_enter,
-    fleet::{clusters, power_of, request, target},
+    fleet::{ACCOUNTINGS, clusters, power_of, request, target},
 };
 
 /// Algorithms that see a place that was just taken, each with the number of places in each cluster.
@@ -31,8 +31,6 @@ fn algorithms_that_split() -> Vec<(Algorithm, u64)> {
         (Algorithm::PulsarWaitAndWiden(by_capacity), 1),
     ]
 }
-
-const ACCOUNTINGS: [Accounting; 2] = [Accounting::InFlight, Accounting::Reservations];
 
 /// Each of these algorithms, under either accounting.
 fn cases() -> impl Iterator<Item = (Algorithm, u64, Accounting)> {

@@ -34,6 +34,7 @@ pub(crate) struct Attempts(u64);
 // === impl Counter ===
 
 impl Counter {
+    #[inline]
     pub(super) fn read(&self) -> Amount {
         let attempts = Attempts(self.attempts.load(Acquire));
         Amount { attempts, tokens: Tokens(self.tokens.load(Relaxed)) }
@@ -89,6 +90,7 @@ impl Amount {
         Self { attempts: Attempts(Attempts::QUEUED), tokens: input }.reversed()
     }
 
+    #[inline]
     pub(crate) fn plus(self, other: Self) -> Self {
         let tokens = self.tokens.wrapping_add(other.tokens);
         Self { attempts: self.attempts.plus(other.attempts), tokens }
@@ -106,14 +108,17 @@ impl Attempts {
     const RUNNING: u64 = 1 << u32::BITS;
     const QUEUED: u64 = 1;
 
+    #[inline]
     pub(crate) fn running(self) -> u64 {
         self.0 >> u32::BITS
     }
 
+    #[inline]
     pub(crate) fn queued(self) -> u64 {
         u64::from(self.0 as u32)
     }
 
+    #[inline]
     fn plus(self, other: Self) -> Self {
         Self(self.0.wrapping_add(other.0))
     }

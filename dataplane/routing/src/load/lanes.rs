@@ -35,7 +35,8 @@ impl Lanes {
         }
     }
 
-    /// Tokens of this lane and the more urgent ones.
+    /// Tokens of this lane and the more urgent ones. Never inlined, for the sake of the many clusters without lanes.
+    #[inline(never)]
     pub(super) fn through(&self, lane: Lane) -> Tokens {
         let lanes = self.0.iter().take(usize::from(lane.0) + 1);
         // Each is far below the most that a `u64` holds, and no lane is ever negative.
@@ -44,6 +45,7 @@ impl Lanes {
 }
 
 /// Of a core's changes, those of this lane and the more urgent ones.
+#[inline(never)]
 pub(super) fn through(changes: &[u64; LANES], lane: Lane) -> Tokens {
     Tokens(changes[..=usize::from(lane.0)].iter().fold(0, |sum, change| sum.wrapping_add(*change)))
 }
@@ -51,6 +53,7 @@ pub(super) fn through(changes: &[u64; LANES], lane: Lane) -> Tokens {
 // === impl Lane ===
 
 impl Lane {
+    #[inline]
     pub(crate) fn of(priority: u32) -> Self {
         Self(priority.min(LANES as u32 - 1) as u8)
     }

@@ -8,7 +8,10 @@ use super::{Naive, Outcome};
 use crate::{
     Algorithm, AlgorithmKind, Decision, DecisionState, Exclusions, RankingTable, RoutingRequest, Target,
     decide, explain,
-    fleet::{any_algorithm, any_exclusions, any_plans, any_timed_request, build, just_before, target},
+    fleet::{
+        Plan, any_algorithm, any_exclusions, any_plans, any_timed_request, build, core_of, just_before,
+        target,
+    },
 };
 
 /// As many as `PROPTEST_CASES` says, else a few thousand.
@@ -23,12 +26,13 @@ fn config() -> ProptestConfig {
 /// Decides several times; every decision must be one that the naive implementation allows.
 fn check(
     target: &Target,
+    plans: &[Plan],
     algorithm: &Algorithm,
     request: &RoutingRequest<'_>,
     exclusions: &Exclusions,
     state: &mut DecisionState,
 ) -> Result<Decision, TestCaseError> {
-    let possible = Naive { target, request, exclusions }.decide(algorithm);
+    let possible = Naive { target, plans, request, exclusions }.decide(algorithm);
     for _ in 0..4 {
         let decision = decide(target, algorithm, request, exclusions, state);
         let outcome = Outcome::of(&decision);
@@ -63,8 +67,8 @@ proptest! {
             target.ranking = Some(table.into());
         }
         let exclusions = excluded.apply(&target);
-        let mut state = DecisionState::with_seed(seed);
-        let decision = check(&target, &algorithm, &request, &exclusions, &mut state)?;
+        let mut state = DecisionState::with_seed(seed).with_loads(core_of(&plans, &target.clusters));
+        let decision = check(&target, &plans, &algorithm, &request, &exclusions, &mut state)?;
         let Decision::Wait(wait) = decision else { return Ok(()) };
         prop_assert!(wait.until > request.elapsed);
         // Beyond some 50 days the naive clock, an f64, cannot tell two nanoseconds apart.
@@ -75,6 +79,7 @@ proptest! {
         let moment_before = just_before(wait.until);
         let still = check(
             &target,
+            &plans,
             &algorithm,
             &RoutingRequest { elapsed: moment_before, ..request },
             &exclusions,
@@ -89,7 +94,7 @@ proptest! {
             prop_assert_eq!(Outcome::of(&still), Outcome::of(&decision));
         }
         let ended = RoutingRequest { elapsed: wait.until, ..request };
-        let next = check(&target, &algorithm, &ended, &exclusions, &mut state)?;
+        let next = check(&target, &plans, &algorithm, &ended, &exclusions, &mut state)?;
         if let Decision::Wait(next) = next {
             prop_assert!(next.until > wait.until);
         }
@@ -106,9 +111,9 @@ proptest! {
         let (clusters, _running) = build(&plans);
         let target = target(algorithm.clone(), clusters);
         let exclusions = excluded.apply(&target);
-        let mut state = DecisionState::with_seed(seed);
+        let mut state = DecisionState::with_seed(seed).with_loads(core_of(&plans, &target.clusters));
         let explanation = explain(&target, &target.policy.method, &request, &exclusions, &mut state);
-        let possible = Naive { target: &target, request: &request, exclusions: &exclusions }.decide(&algorithm);
+        let possible = Naive { target: &target, plans: &plans, request: &request, exclusions: &exclusions }.decide(&algorithm);
         let outcome = Outcome::of(&explanation.decision);
         prop_assert!(possible.iter().any(|possible| possible.is_same(&outcome)));
         prop_assert_eq!(explanation.clusters.len(), target.clusters.len());
@@ -120,7 +125,7 @@ proptest! {
             _ => prop_assert!(explanation.chosen().is_none()),
         }
         for row in &explanation.clusters {
-            let naive = Naive { target: &target, request: &request, exclusions: &exclusions };
+            let naive = Naive { target: &target, plans: &plans, request: &request, exclusions: &exclusions };
             prop_assert_eq!(row.is_excluded, naive.is_excluded(row.cluster.0));
         }
     }
@@ -144,12 +149,12 @@ fn the_cases_that_are_compared_reach_every_kind_of_outcome() {
     let mut runner = TestRunner::deterministic();
     let mut reached = BTreeSet::new();
     let cases = (any_plans(24), any_exclusions(), any_timed_request(), any_algorithm());
-    for _ in 0..4_000 {
+    for _ in 0..10_000 {
         let (plans, excluded, request, algorithm) = cases.new_tree(&mut runner).unwrap().current();
         let (clusters, _running) = build(&plans);
         let target = target(algorithm.clone(), clusters);
         let exclusions = excluded.apply(&target);
-        let naive = Naive { target: &target, request: &request, exclusions: &exclusions };
+        let naive = Naive { target: &target, plans: &plans, request: &request, exclusions: &exclusions };
         reached.extend(naive.decide(&algorithm).iter().map(|outcome| kind_of(&algorithm, outcome)));
     }
     let common = ["no_active_backend", "all_excluded", "selected, fallback false, past KV false"];

@@ -3,45 +3,14 @@
 use proptest::prelude::*;
 
 use crate::{
-    Cluster, ClusterStats, Comparator, Decision, DecisionState, Exclusions, Nanos, RoutingRequest, Target,
-    Tokens, TokensPerSecond,
+    ClusterStats, Comparator, Decision, DecisionState, Exclusions, Nanos, RoutingRequest, Target, Tokens,
+    TokensPerSecond,
     fleet::{
-        COMPARATORS, any_exclusions, any_plans, any_request, build, chi_squared_uniform, clusters, decide,
-        eligible_positions, exclude, idle, power_of, request, selected, target,
+        COMPARATORS, any_exclusions, any_plans, any_request, build, chi_squared_uniform, clusters, core_of,
+        decide, eligible_positions, exclude, idle, power_of, request, selected, target,
     },
+    naive::Naive,
 };
-
-/// The cost of a cluster by the letter of ROUTING.md, section 2.
-fn naive_cost(cluster: &Cluster, request: &RoutingRequest<'_>, comparator: Comparator) -> f64 {
-    let reported = &cluster.stats;
-    let running = reported.num_running_queries.max(cluster.load.running());
-    let queue_size = reported.queue_size.max(cluster.load.queued());
-    let queued_tokens = reported.queued_input.0.max(cluster.load.queued_input().0);
-    let concurrency = reported.max_engine_concurrency;
-    let time = |tokens: u64| match (tokens, reported.last_mean_input_tps.0) {
-        (0, _) => 0.0,
-        (_, capacity) if capacity.is_nan() || capacity <= 0.0 || capacity == f64::INFINITY => f64::INFINITY,
-        (tokens, capacity) => tokens as f64 / capacity,
-    };
-    let estimates = &reported.queue_time_estimates;
-    let applying = estimates.iter().rev().find(|(priority, _)| *priority <= request.priority);
-    let backlog = match (estimates.is_empty(), applying) {
-        (true, _) => time(queued_tokens),
-        (false, None) => 0.0,
-        (false, Some((_, estimate))) => estimate.0 as f64 / 1e9,
-    };
-    let queue_delay = if concurrency > 0 && running < concurrency { 0.0 } else { backlog };
-    let rtt = reported.rtt.0 as f64 / 1e9;
-    let prefill = time(request.input_tokens.0);
-    match comparator {
-        Comparator::Ttft => rtt + queue_delay + prefill,
-        Comparator::TtftBacklog => rtt + backlog + prefill,
-        Comparator::QueueTime => queue_delay,
-        Comparator::InputWorkSeconds => time(queued_tokens.saturating_add(request.input_tokens.0)),
-        Comparator::Utilization => running as f64 / concurrency.max(1) as f64,
-        Comparator::NumRequestsQueued => queue_size as f64,
-    }
-}
 
 /// How many decisions a burst of `count` requests spreads over, each in flight while the next is decided.
 fn spread(target: &Target, count: usize, request: &RoutingRequest<'_>, seed: u64) -> usize {
@@ -70,9 +39,11 @@ proptest! {
         let target = target(power_of(64, comparator), clusters);
         let exclusions = excluded.apply(&target);
         let eligible = eligible_positions(&target, &exclusions);
-        let cost = |index: usize| naive_cost(&target.clusters[index], &request, comparator);
+        let naive = Naive { target: &target, plans: &plans, request: &request, exclusions: &exclusions };
+        let cost = |index: usize| naive.cost(index, comparator, 1.0);
         let lowest = eligible.iter().map(|index| cost(*index)).fold(f64::INFINITY, f64::min);
-        match decide(&target, &request, &exclusions, &mut DecisionState::with_seed(seed)) {
+        let mut state = DecisionState::with_seed(seed).with_loads(core_of(&plans, &target.clusters));
+        match decide(&target, &request, &exclusions, &mut state) {
             Decision::Selected(selected) => {
                 prop_assert!(eligible.contains(&selected.cluster.0));
                 prop_assert_eq!(cost(selected.cluster.0), lowest);

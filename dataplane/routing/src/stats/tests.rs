@@ -1,6 +1,11 @@
 use std::sync::Arc;
 
 use super::*;
+use crate::{
+    RoutingRequest,
+    core_loads::Charge,
+    load::{Change, ChangeSum},
+};
 
 const INFINITE: Seconds = Seconds::INFINITE;
 
@@ -133,6 +138,115 @@ fn the_larger_of_reported_and_in_flight_counts() {
     answered.first_byte();
     let stats = EffectiveStats::new(&reported, &load, 0);
     assert_eq!((stats.queue_size, stats.num_running_queries, stats.queued_input), (2, 3, Tokens(100)));
+}
+
+/// Stats accounted for by reservations, and a load with these pending, and so many ended.
+fn reserved<'a>(stats: &'a mut ClusterStats, tokens: &[u64], ended: u64) -> EffectiveStats<'a> {
+    stats.accounting = Accounting::Reservations;
+    let mut changes = ChangeSum::default();
+    for tokens in tokens {
+        let request = RoutingRequest { input_tokens: Tokens(*tokens), ..RoutingRequest::default() };
+        changes.add(&Charge::new(stats, &request).change());
+    }
+    changes.add(&Change { ended, ..Change::default() });
+    let load = ClusterLoad::default();
+    load.add(&changes);
+    EffectiveStats::new(stats, &load, 0)
+}
+
+fn counts(stats: EffectiveStats<'_>) -> (u64, u64, u64) {
+    (stats.queue_size, stats.num_running_queries, stats.queued_input.0)
+}
+
+#[test]
+fn reservations_come_on_top_of_the_report() {
+    let mut reported = ClusterStats {
+        queue_size: 2,
+        num_running_queries: 7,
+        queued_input: Tokens(100),
+        ..ClusterStats::default()
+    };
+    assert_eq!(counts(reserved(&mut reported, &[], 0)), (2, 7, 100));
+    assert_eq!(counts(reserved(&mut reported, &[30, 0, 50], 0)), (5, 10, 180));
+    let mut most = ClusterStats {
+        queue_size: u64::MAX,
+        num_running_queries: u64::MAX - 1,
+        queued_input: Tokens(u64::MAX),
+        ..reported
+    };
+    assert_eq!(counts(reserved(&mut most, &[1, 2], 0)), (u64::MAX, u64::MAX, u64::MAX));
+}
+
+#[test]
+fn what_ended_comes_off_the_queue_first_and_off_what_runs_when_none_is_queued() {
+    for (ended, expected) in [
+        (1, (2, 5, 67)),
+        (2, (1, 5, 34)),
+        (3, (0, 5, 0)),
+        (4, (0, 4, 0)),
+        (8, (0, 0, 0)),
+        (u64::MAX, (0, 0, 0)),
+    ] {
+        let mut reported = ClusterStats {
+            queue_size: 3,
+            num_running_queries: 5,
+            queued_input: Tokens(100),
+            ..ClusterStats::default()
+        };
+        assert_eq!(counts(reserved(&mut reported, &[], ended)), expected, "{ended} ended");
+    }
+    let mut most =
+        ClusterStats { queue_size: u64::MAX, queued_input: Tokens(u64::MAX), ..ClusterStats::default() };
+    assert_eq!(counts(reserved(&mut most, &[7], 2)), (u64::MAX - 1, 1, u64::MAX));
+}
+
+#[test]
+fn what_is_in_flight_counts_under_one_accounting_and_what_is_reserved_under_the_other() {
+    let stats = ClusterStats { queue_size: 3, ..ClusterStats::default() };
+    let mut changes = ChangeSum::default();
+    let five = Amount::entering(Tokens(5));
+    changes.add(&Change {
+        in_flight: five.plus(five).plus(five).plus(five),
+        reserved: five,
+        ended: 1,
+        lane: None,
+    });
+    let load = ClusterLoad::default();
+    load.add(&changes);
+    assert_eq!(EffectiveStats::new(&stats, &load, 0).queue_size, 4);
+    let stats = ClusterStats { accounting: Accounting::Reservations, ..stats };
+    assert_eq!(EffectiveStats::new(&stats, &load, 0).queue_size, 3);
+}
+
+#[test]
+fn reserved_work_is_added_to_the_estimates_of_its_priority_and_the_less_urgent_ones() {
+    let estimates = [(2, 1_000_000_000), (5, 3_000_000_000)];
+    let reserving = |tps| ClusterStats {
+        accounting: Accounting::Reservations,
+        last_mean_input_tps: tps,
+        ..with_estimates(&estimates)
+    };
+    let stats = reserving(TokensPerSecond(1_024.0));
+    let load = ClusterLoad::default();
+    let reserve = |priority, tokens| {
+        let request = RoutingRequest { priority, input_tokens: Tokens(tokens), ..RoutingRequest::default() };
+        let mut changes = ChangeSum::default();
+        changes.add(&Charge::new(&stats, &request).change());
+        load.add(&changes);
+    };
+    reserve(3, 512);
+    reserve(20, 256);
+    for (priority, expected) in
+        [(0, 0.0), (2, 1.0), (3, 1.5), (4, 1.5), (5, 3.5), (14, 3.5), (15, 3.75), (u32::MAX, 3.75)]
+    {
+        let delay = EffectiveStats::new(&stats, &load, priority).backlog();
+        assert_eq!(delay, Seconds(expected), "priority {priority}");
+    }
+    let unknown = reserving(TokensPerSecond(0.0));
+    assert_eq!(EffectiveStats::new(&unknown, &load, 2).backlog(), Seconds(1.0), "none before it");
+    assert_eq!(EffectiveStats::new(&unknown, &load, 3).backlog(), INFINITE);
+    let polled = ClusterStats { accounting: Accounting::InFlight, ..stats.clone() };
+    assert_eq!(EffectiveStats::new(&polled, &load, 3).backlog(), Seconds(1.0));
 }
 
 #[test]

@@ -1,5 +1,11 @@
 use super::*;
-use crate::{BackendUid, ClusterStats, RoutingRequest, core_loads::attempt::Place};
+use crate::{
+    BackendUid, ClusterStats, RoutingRequest,
+    core_loads::{
+        attempt::{Charge, Place},
+        clusters::ClusterKey,
+    },
+};
 
 /// A wheel, and attempts to put into it.
 #[derive(Default)]
@@ -14,8 +20,9 @@ fn us(count: u64) -> Duration {
 
 impl Fixture {
     fn insert(&mut self, due: Duration) -> u32 {
-        let place = Place::new(&ClusterStats::default(), &RoutingRequest::default());
-        let mut attempt = Attempt::new(&place, std::sync::Arc::default(), BackendUid(1));
+        let charge = Charge::new(&ClusterStats::default(), &RoutingRequest::default());
+        let place = Place { cluster: ClusterKey::default(), charge };
+        let mut attempt = Attempt::new(place, BackendUid(1));
         attempt.due = Wheel::tick_at_or_after(due);
         let key = self.attempts.insert(attempt) as u32;
         self.wheel.insert(key, &mut self.attempts);
