@@ -1,5 +1,5 @@
-//! Round-trip times through the whole daemon: where they come from, what falls back to what, that they follow the path,
-//! and that nothing stays behind in the kernel.
+//! Round-trip times through the whole daemon: where they come from, what falls back to what, that they follow
+//! the path, and that nothing stays behind in the kernel.
 //!
 //! What needs root is skipped, with its reason, where the test does not run as root; never in CI.
 
@@ -175,7 +175,8 @@ fn health_checks_alone_are_enough() {
     assert!(gateway.metric("stargate_backend_rtt_seconds", &[("source", "probe")]) > 0.0);
 }
 
-/// A connection is measured when its address was known as it was established: it must be there before the first.
+/// A connection is measured when its address was known as it was established: it must be there before the
+/// first.
 #[test]
 fn a_backend_is_measured_from_its_first_connection_on() {
     if !may_attach() {
@@ -213,7 +214,8 @@ fn nothing_stays_attached_however_the_gateway_ends() {
     }
 }
 
-/// Moved to another cgroup, the gateway opens sockets that the program does not see: found by its own health checks.
+/// Moved to another cgroup, the gateway opens sockets that the program does not see: found by its own health
+/// checks.
 #[test]
 fn a_program_that_sees_nothing_any_more_is_replaced_and_traffic_does_not_notice() {
     if !may_attach() {

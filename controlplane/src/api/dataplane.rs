@@ -1,4 +1,5 @@
-//! `GET /api/v1/dataplane`: the data plane as it runs: its cores, and how far away it has measured each backend to be.
+//! `GET /api/v1/dataplane`: the data plane as it runs: its cores, and how far away it has measured each
+//! backend to be.
 
 use std::sync::Arc;
 

@@ -169,7 +169,8 @@ fn every_time_that_the_data_plane_refuses_is_named_as_in_the_file() {
 #[test]
 fn warnings_name_what_is_rarely_meant() {
     let config = load(
-        "[pool]\nidle_timeout_ms = 60000\n[rtt]\nsource = \"probe\"\nkernel_log = \"debug\"\n[admin]\nlisten = \"0.0.0.0:0\"\nallow_remote = true\n\
+        "[pool]\nidle_timeout_ms = 60000\n[rtt]\nsource = \"probe\"\nkernel_log = \"debug\"\n\
+         [admin]\nlisten = \"0.0.0.0:0\"\nallow_remote = true\n\
          [routing]\ndefault = \"pulsar\"\n[[backends]]\nid = \"a\"\nurl = \"http://x\"\nmodels = [\"m\"]\n",
         &[],
     )
