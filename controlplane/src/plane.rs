@@ -164,8 +164,8 @@ impl ControlPlane {
         self.data_plane.get().map(|cores| cores.gateway)
     }
 
-    /// Has round-trip times measured to all backends, from before the first connection; the first one given is kept. To
-    /// be called before [`Self::spawn`], which starts health checks.
+    /// Has round-trip times measured to all backends, from before the first connection; the first one given
+    /// is kept. To be called before [`Self::spawn`], which starts health checks.
     pub fn attach_rtt(&self, rtt: Rtt) {
         if self.rtt.set(rtt.clone()).is_ok() {
             lock(&self.publisher).set_rtt(rtt);
@@ -419,7 +419,8 @@ impl ControlPlane {
         transition
     }
 
-    /// Waits until everything that is registered now is published, and so known to whoever measures round trips.
+    /// Waits until everything that is registered now is published, and so known to whoever measures round
+    /// trips.
     pub(crate) async fn settle_registered(&self) {
         let revision = self.registry().revision();
         self.settle(revision).await;

@@ -121,3 +121,30 @@ async fn an_openai_backend_is_asked_for_its_models_and_a_prefix_is_kept() {
     tokio::io::AsyncReadExt::read_exact(&mut stream, &mut head).await.unwrap();
     assert_eq!(String::from_utf8(head).unwrap(), "GET /prefix/v1/models HTTP/1.");
 }
+
+#[tokio::test]
+async fn the_connect_time_of_checks_is_the_round_trip_while_nobody_else_measures() {
+    let backend = Backend::start(Answer::Status(200)).await;
+    let api = Api::start("[health]\ninterval_ms = 20\n");
+    let (_, empty) = api.get("/api/v1/dataplane").await;
+    assert_eq!(empty["gateway"], json!(null));
+    assert_eq!(empty["cores"], json!([]));
+    assert_eq!((&empty["rtt"]["source"], &empty["rtt"]["backends"]), (&json!(null), &json!([])));
+    let body = json!({ "url": backend.url(), "models": { "m": {} } });
+    assert_eq!(api.put("/api/v1/backends/b", body).await.0, 201);
+    eventually("three checks are shown", async || {
+        let (_, shown) = api.get("/api/v1/dataplane").await;
+        let known = &shown["rtt"]["backends"][0];
+        assert_eq!((&known["id"], &known["address"]), (&json!("b"), &json!(backend.address.to_string())));
+        known["source"] == json!("probe")
+            && known["samples"].as_u64() >= Some(3)
+            && known["rtt_ms"].as_f64() <= known["smoothed_ms"].as_f64()
+            && known["routed_rtt_ms"].is_number()
+    })
+    .await;
+    let (_, metrics) = api.raw("GET", "/metrics", "").await;
+    assert!(
+        metrics.contains(r#"stargate_backend_rtt_seconds{inference_server_id="b",source="probe"}"#),
+        "{metrics}"
+    );
+}

@@ -168,8 +168,8 @@ pub struct CoreLevels {
     pub reservations: ReservationCounts,
 }
 
-/// Starts one thread a core and returns when all of them listen. `tell` takes what is for the host's log, first how
-/// round-trip times are measured.
+/// Starts one thread a core and returns when all of them listen. `tell` takes what is for the host's log,
+/// first how round-trip times are measured.
 ///
 /// # Errors
 /// See [`StartError`]; nothing is left running.

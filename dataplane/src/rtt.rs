@@ -1,9 +1,10 @@
-//! Round-trip times to backends, measured: by a kernel program where it may be attached, else by `TCP_INFO` of this
-//! gateway's own sockets, and by health checks wherever these have nothing.
+//! Round-trip times to backends, measured: by a kernel program where it may be attached, else by `TCP_INFO`
+//! of this gateway's own sockets, and by health checks wherever these have nothing.
 //!
-//! Each source writes into the backend's own place ([`stargate_routing::BackendRtt`]), from which the best that has
-//! measured counts. Which one measures is settled at start, told once, with the reason; a source that is lost later costs
-//! no request anything. Nothing here runs on a core but two system calls of `tcp_info`, and those only where it is in use.
+//! Each source writes into the backend's own place ([`stargate_routing::BackendRtt`]), from which the best
+//! that has measured counts. Which one measures is settled at start, told once, with the reason; a source
+//! that is lost later costs no request anything. Nothing here runs on a core but two system calls of
+//! `tcp_info`, and those only where it is in use.
 
 mod estimate;
 pub mod kernel;
@@ -252,17 +253,18 @@ impl RttService {
 // === impl Rtt ===
 
 impl Rtt {
-    /// Measures the backends of `snapshot` from now on. To be called before it is stored, and before anyone connects to
-    /// a backend that is new in it: a connection is measured when its address was known as it was established.
+    /// Measures the backends of `snapshot` from now on. To be called before it is stored, and before anyone
+    /// connects to a backend that is new in it: a connection is measured when its address was known as it was
+    /// established.
     pub fn follow(&self, snapshot: &Snapshot) {
         if let Some(Attached { monitor, .. }) = &self.0.kernel {
             monitor.follow(snapshot);
         }
     }
 
-    /// Takes the handshake of a connection that somebody else than a core has made to `backend`, as [`handshake_of`]
-    /// tells: another sample where `TCP_INFO` is the source, and proof of a connection that the kernel program should
-    /// have seen where that is.
+    /// Takes the handshake of a connection that somebody else than a core has made to `backend`, as
+    /// [`handshake_of`] tells: another sample where `TCP_INFO` is the source, and proof of a connection that
+    /// the kernel program should have seen where that is.
     pub fn handshake(&self, backend: &Backend, handshake: RttSample) {
         self.0.tcp_info.handshake(backend, handshake);
     }
@@ -285,8 +287,8 @@ impl Rtt {
         }
     }
 
-    /// What `source` has measured to `backend`; `None` where it has nothing. Of health checks only their count and
-    /// their times are known here.
+    /// What `source` has measured to `backend`; `None` where it has nothing. Of health checks only their
+    /// count and their times are known here.
     pub fn measurements(&self, backend: &Backend, source: RttSource) -> Option<RttMeasurements> {
         let now = monotonic_time();
         match source {

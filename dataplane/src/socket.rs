@@ -36,8 +36,8 @@ pub(crate) struct Socket {
     stream: Rc<UnsafeCell<TcpStream>>,
 }
 
-/// What the kernel tells of a TCP connection, as far as it is used: `struct tcp_info` of `linux/tcp.h` to `tcpi_rtt`.
-/// The kernel fills in as much as there is room for, and has never moved a field.
+/// What the kernel tells of a TCP connection, as far as it is used: `struct tcp_info` of `linux/tcp.h` to
+/// `tcpi_rtt`. The kernel fills in as much as there is room for, and has never moved a field.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C)]
 pub(crate) struct TcpInfo {
@@ -193,8 +193,8 @@ pub(crate) fn try_accept(listener: &TcpListener) -> io::Result<Socket> {
 pub(crate) fn tcp_info(socket: impl AsFd) -> io::Result<TcpInfo> {
     let mut info = TcpInfo::default();
     let mut length = size_of::<TcpInfo>() as libc::socklen_t;
-    // SAFETY: the descriptor is open for as long as `socket` is borrowed. The kernel writes `length` bytes at most, into
-    // a struct of plain integers of just that size, any bytes of which are valid.
+    // SAFETY: the descriptor is open for as long as `socket` is borrowed. The kernel writes `length` bytes at
+    // most, into a struct of plain integers of just that size, any bytes of which are valid.
     let result = unsafe {
         libc::getsockopt(
             socket.as_fd().as_raw_fd(),

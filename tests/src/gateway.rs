@@ -38,6 +38,8 @@ pub struct GatewayBuilder {
     backends: Vec<String>,
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
+    /// A command that runs the gateway in its own place.
+    under: Vec<String>,
 }
 
 /// A running gateway.
@@ -108,6 +110,13 @@ impl GatewayBuilder {
         self
     }
 
+    /// Runs the gateway under this command, which must become it, such as `setpriv`.
+    #[must_use]
+    pub fn under(mut self, command: &[&str]) -> Self {
+        self.under = command.iter().map(|&word| word.to_owned()).collect();
+        self
+    }
+
     /// Sets an environment variable.
     #[must_use]
     pub fn environment(mut self, name: &str, value: &str) -> Self {
@@ -129,7 +138,7 @@ impl GatewayBuilder {
     #[track_caller]
     pub fn start_without_waiting(&self) -> Gateway {
         let config = self.write_config();
-        let mut command = Command::new(Binary::Stargate.path());
+        let mut command = self.command();
         command.arg("--config").arg(config).args(["--admin-listen", "127.0.0.1:0", "--cores", &self.cores]);
         let free_port = ["127.0.0.1:0".to_owned()];
         for address in if self.listen.is_empty() { &free_port[..] } else { &self.listen } {
@@ -149,7 +158,7 @@ impl GatewayBuilder {
     /// starts that fail.
     #[track_caller]
     pub fn run(&self, arguments: &[&str]) -> Output {
-        let mut command = Command::new(Binary::Stargate.path());
+        let mut command = self.command();
         command.args(arguments).arg("--config").arg(self.write_config());
         self.finish(command)
     }
@@ -157,9 +166,21 @@ impl GatewayBuilder {
     /// The same without a configuration file but one that the arguments name.
     #[track_caller]
     pub fn run_bare(&self, arguments: &[&str]) -> Output {
-        let mut command = Command::new(Binary::Stargate.path());
+        let mut command = self.command();
         command.args(arguments);
         self.finish(command)
+    }
+
+    fn command(&self) -> Command {
+        let stargate = Binary::Stargate.path();
+        match self.under.split_first() {
+            None => Command::new(stargate),
+            Some((program, arguments)) => {
+                let mut command = Command::new(program);
+                command.args(arguments).arg(stargate);
+                command
+            }
+        }
     }
 
     fn finish(&self, mut command: Command) -> Output {
@@ -193,6 +214,7 @@ impl Gateway {
             backends: Vec::new(),
             arguments: Vec::new(),
             environment: Vec::new(),
+            under: Vec::new(),
         };
         builder.set("health.interval_ms", HEALTH_INTERVAL_MS)
     }

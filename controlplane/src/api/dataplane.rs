@@ -1,4 +1,5 @@
-//! `GET /api/v1/dataplane`: the data plane as it runs: its cores, and how far away it has measured each backend to be.
+//! `GET /api/v1/dataplane`: the data plane as it runs: its cores, and how far away it has measured each
+//! backend to be.
 
 use std::sync::Arc;
 
@@ -99,7 +100,7 @@ pub(super) async fn get(State(plane): State<Arc<ControlPlane>>) -> Json<DataPlan
 
 fn backends(plane: &ControlPlane) -> Vec<BackendView> {
     // Two steps: the kernel is not asked under the registry's lock.
-    let known: Vec<(BackendView, Option<(Arc<Backend>, RttSource)>)> = {
+    let known: Vec<_> = {
         let registry = plane.registry();
         let known = |registration: &Registration| {
             let source = registration.rtt().map(|(_, source)| source);

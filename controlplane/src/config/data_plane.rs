@@ -147,6 +147,7 @@ pub enum RttSource {
     /// The kernel program.
     Ebpf,
     /// `TCP_INFO` of the gateway's own sockets.
+    // As metrics and the API call it.
     #[serde(alias = "tcp_info")]
     TcpInfo,
     /// Health checks.
@@ -160,7 +161,7 @@ pub enum KernelLog {
     /// What should not happen.
     #[default]
     Faults,
-    /// Each connection that is measured, too.
+    /// Each connection and sample, too.
     Debug,
 }
 

@@ -36,6 +36,8 @@ fn errors_of_the_file_name_line_key_finding_and_range() {
         ),
         ("[timeouts]\n\nconect_ms = 5\n", &["stargate.toml:3:", "conect_ms", "`connect_ms`"]),
         ("[timeout]\n", &["stargate.toml:1:", "`timeout`", "`timeouts`"]),
+        ("[rtt]\nsource = \"kernel\"\n", &["stargate.toml:2:", "rtt.source", "`kernel`", "`tcp-info`"]),
+        ("[rtt]\nkernel_log = \"info\"\n", &["stargate.toml:2:", "rtt.kernel_log", "`info`", "`faults`"]),
         ("[server]\nlisten = []\n", &["stargate.toml:2:", "server.listen:", "one or more addresses"]),
         (
             "[server]\nlisten = [\"localhost\"]\n",
@@ -167,7 +169,8 @@ fn every_time_that_the_data_plane_refuses_is_named_as_in_the_file() {
 #[test]
 fn warnings_name_what_is_rarely_meant() {
     let config = load(
-        "[pool]\nidle_timeout_ms = 60000\n[rtt]\nsource = \"probe\"\nkernel_log = \"debug\"\n[admin]\nlisten = \"0.0.0.0:0\"\nallow_remote = true\n\
+        "[pool]\nidle_timeout_ms = 60000\n[rtt]\nsource = \"probe\"\nkernel_log = \"debug\"\n\
+         [admin]\nlisten = \"0.0.0.0:0\"\nallow_remote = true\n\
          [routing]\ndefault = \"pulsar\"\n[[backends]]\nid = \"a\"\nurl = \"http://x\"\nmodels = [\"m\"]\n",
         &[],
     )

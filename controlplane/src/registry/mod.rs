@@ -268,7 +268,8 @@ impl Registry {
         }
     }
 
-    /// Follows the round-trip times that are measured now: whoever measures them does so behind the registry's back.
+    /// Follows the round-trip times that are measured now: whoever measures them does so behind the
+    /// registry's back.
     pub fn follow_rtts(&mut self) {
         let changed =
             self.backends.values_mut().filter_map(|registration| registration.follow_rtt().then_some(()));

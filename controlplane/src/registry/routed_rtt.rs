@@ -1,7 +1,9 @@
-//! What routing sees of a backend's round-trip time, whoever measured it: without what is noise to a decision.
+//! What routing sees of a backend's round-trip time, whoever measured it: without what is noise to a
+//! decision.
 //!
-//! A reservation lives for the time as it was measured; a decision compares times, and of two idle neighbours the one
-//! with the luckier microseconds would get every request. Every change seen here is also a new snapshot.
+//! A reservation lives for the time as it was measured; a decision compares times, and of two idle neighbours
+//! the one with the luckier microseconds would get every request. Every change seen here is also a new
+//! snapshot.
 
 use stargate_routing::Nanos;
 

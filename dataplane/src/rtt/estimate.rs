@@ -1,19 +1,21 @@
-//! From the last measured round trips to the one that counts: the same rule for what the kernel program and what
-//! `TCP_INFO` tell.
+//! From the last measured round trips to the one that counts: the same rule for what the kernel program and
+//! what `TCP_INFO` tell.
 //!
-//! **The quickest of the last five.** Whatever happens to a packet on its way, a queue or a busy scheduler, only
-//! ever adds to the time that it takes. A path that got shorter is believed at the first sample, one that got longer at
-//! the fifth; a smoothed value (RFC 6298, gain 1/8) is still 10 % off after 20.
+//! **The quickest of the last five.** Whatever happens to a packet on its way, a queue or a busy scheduler,
+//! only ever adds to the time that it takes. A path that got shorter is believed at the first sample, one
+//! that got longer at the fifth; a smoothed value (RFC 6298, gain 1/8) is still 10 % off after 20.
 //!
-//! **Guarded by handshakes.** A round trip of data ends with its acknowledgement, and a receiver may hold that back to
-//! put it on an answer (RFC 1122 section 4.2.3.2: for less than 500 ms; Linux: `TCP_DELACK_MIN`, 40 ms, on a connection
-//! on which requests and answers alternate, `inet_csk_enter_pingpong_mode`). So on a kept connection to an engine that
-//! takes 20 ms to answer *every* sample is the round trip plus 20 ms, and up to 40 ms for slower engines; being the
-//! quickest of many does not help. A SYN-ACK is never held back. Hence, where the quickest sample exceeds the last
-//! handshake by no more than a held acknowledgement explains, the handshake counts.
+//! **Guarded by handshakes.** A round trip of data ends with its acknowledgement, and a receiver may hold
+//! that back to put it on an answer (RFC 1122 section 4.2.3.2: for less than 500 ms; Linux: `TCP_DELACK_MIN`,
+//! 40 ms, on a connection on which requests and answers alternate, `inet_csk_enter_pingpong_mode`). So on a
+//! kept connection to an engine that takes 20 ms to answer *every* sample is the round trip plus 20 ms, and
+//! up to 40 ms for slower engines; being the quickest of many does not help. A SYN-ACK is never held back.
+//! Hence, where the quickest sample exceeds the last handshake by no more than a held acknowledgement
+//! explains, the handshake counts.
 //!
-//! What that trades: a path that gets longer by up to [`HELD_MAX`] is believed with the next handshake instead of the
-//! fifth sample. Health checks make one a second; where there are none for [`HANDSHAKE_AGE_MAX`], samples count alone.
+//! What that trades: a path that gets longer by up to [`HELD_MAX`] is believed with the next handshake
+//! instead of the fifth sample. Health checks make one a second; where there are none for
+//! [`HANDSHAKE_AGE_MAX`], samples count alone.
 
 use std::time::Duration;
 
@@ -25,11 +27,12 @@ pub(super) const SAMPLES: usize = 5;
 const SAMPLE_AGE_MAX: Duration = Duration::from_secs(10);
 /// How long a handshake tells what samples contain of held acknowledgements: five health checks.
 const HANDSHAKE_AGE_MAX: Duration = Duration::from_secs(5);
-/// Longest that a held acknowledgement adds: 40 ms, and a tick of the receiver's kernel, 10 ms at most (`HZ=100`).
+/// Longest that a held acknowledgement adds: 40 ms, and a tick of the receiver's kernel, 10 ms at most
+/// (`HZ=100`).
 const HELD_MAX: Duration = Duration::from_millis(50);
 
-/// The round trip that counts at `now`, by the last samples, newest first, handshakes among them or not, and the last
-/// handshake; `None` while nothing was measured. All times are of one clock.
+/// The round trip that counts at `now`, by the last samples, newest first, handshakes among them or not, and
+/// the last handshake; `None` while nothing was measured. All times are of one clock.
 pub(super) fn estimate(
     newest_first: impl IntoIterator<Item = RttSample>,
     handshake: Option<RttSample>,

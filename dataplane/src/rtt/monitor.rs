@@ -1,12 +1,14 @@
-//! Reads what the kernel program has measured, a few times a second, and stores what counts where routing looks.
+//! Reads what the kernel program has measured, a few times a second, and stores what counts where routing
+//! looks.
 //!
-//! One control thread does it, never a core. It takes 1 % of a CPU at most: the more backends, the rarer it reads.
+//! One control thread does it, never a core. It takes 1 % of a CPU at most: the more backends, the rarer it
+//! reads.
 //!
-//! What can go wrong with a program that runs elsewhere is found by its effect, whatever the cause: the kernel refuses
-//! to read or write the map, the map has no room for an address, or a handshake that a health check made was not seen
-//! (the program was detached, or this process moved to another cgroup). Each is counted, told once, and costs the
-//! backends concerned this source: from then on `TCP_INFO` counts for them, and what health checks find until there is
-//! any. No request notices.
+//! What can go wrong with a program that runs elsewhere is found by its effect, whatever the cause: the
+//! kernel refuses to read or write the map, the map has no room for an address, or a handshake that a health
+//! check made was not seen (the program was detached, or this process moved to another cgroup). Each is
+//! counted, told once, and costs the backends concerned this source: from then on `TCP_INFO` counts for them,
+//! and what health checks find until there is any. No request notices.
 
 #![allow(
     clippy::disallowed_methods,
@@ -42,8 +44,8 @@ use crate::core_thread::thread_cpu_time;
 const INTERVAL: Duration = Duration::from_millis(100);
 /// The pause after a reading is this many times the CPU time that it took.
 const PAUSE_FACTOR: u32 = 99;
-/// A handshake is missed when the program has seen nothing for this long before it. Above what a health check takes
-/// to note the time after the kernel has, on any host that still serves.
+/// A handshake is missed when the program has seen nothing for this long before it. Above what a health check
+/// takes to note the time after the kernel has, on any host that still serves.
 const MISSED_AFTER: Duration = Duration::from_secs(2);
 
 /// What reads and keeps the map: the kernel, but in tests.
@@ -77,7 +79,7 @@ pub(super) struct Monitor<K> {
     /// Steps in for backends that the program does not measure.
     tcp_info: Arc<TcpInfoSource>,
     faults: [Fault; KernelFault::ALL.len()],
-    /// To be told by the thread.
+    /// To be told by the thread; one of each kind at most.
     notices: SegQueue<String>,
 }
 
@@ -85,8 +87,10 @@ pub(super) struct Monitor<K> {
 #[derive(Default)]
 struct Followed {
     backends: Option<Arc<[Arc<Backend>]>>,
-    /// Whether all of them are.
-    is_complete: bool,
+    /// Whether it had room for all.
+    has_room: bool,
+    /// Nothing is left to be tried again: room for one comes only as another goes.
+    is_settled: bool,
 }
 
 #[derive(Default)]
@@ -153,19 +157,20 @@ impl<K: Kernel> Monitor<K> {
         }
     }
 
-    /// Has the program measure connections to the backends of `snapshot` from now on. Blocks for system calls where they
-    /// have changed.
+    /// Has the program measure connections to the backends of `snapshot` from now on. Blocks for system calls
+    /// where they have changed.
     pub(super) fn follow(&self, snapshot: &Snapshot) {
         let Some(backends) = &snapshot.backends else { return };
         let mut followed = lock(&self.followed);
         let is_same = followed.backends.as_ref().is_some_and(|old| Arc::ptr_eq(old, backends));
-        if is_same && followed.is_complete {
+        if is_same && followed.is_settled {
             return;
         }
         let mut kernel = lock(&self.kernel);
         let Some(kernel) = kernel.as_mut() else { return };
         let result = kernel.follow(backends.iter().map(|backend| backend.address));
-        followed.is_complete = result.is_ok();
+        followed.has_room = !matches!(result, Err(MapError::Full { .. }));
+        followed.is_settled = !matches!(result, Err(MapError::Refused { .. }));
         followed.backends = Some(backends.clone());
         match result {
             Ok(()) => {}
@@ -190,7 +195,8 @@ impl<K: Kernel> Monitor<K> {
         self.faults[fault as usize].count.load(Relaxed)
     }
 
-    /// Reads until `stop` has no sender any more, then detaches. Told is what goes wrong, and what the program logs.
+    /// Reads until `stop` has no sender any more, then detaches. Told is what goes wrong, and what the
+    /// program logs.
     pub(super) fn run(&self, stop: &mpsc::Receiver<()>, tell: &mut Tell) {
         let mut addresses = HashMap::new();
         let mut pause = INTERVAL;
@@ -225,9 +231,9 @@ impl<K: Kernel> Monitor<K> {
 
     /// Reads what was measured to every backend.
     fn round(&self, addresses: &mut HashMap<SocketAddr, Address>) {
-        let (backends, is_complete) = {
+        let (backends, has_room) = {
             let followed = lock(&self.followed);
-            (followed.backends.clone(), followed.is_complete)
+            (followed.backends.clone(), followed.has_room)
         };
         let backends = backends.as_deref().unwrap_or_default();
         // Those that are no longer followed stay behind.
@@ -237,22 +243,24 @@ impl<K: Kernel> Monitor<K> {
             let address = addresses
                 .entry(backend.address)
                 .or_insert_with(|| before.remove(&backend.address).unwrap_or_else(|| Address::new(now)));
-            match self.measured(backend, address, is_complete, now) {
+            match self.measured(backend, address, has_room, now) {
                 Some(rtt) => backend.rtt.set(RttSource::Ebpf, rtt),
                 None => backend.rtt.clear(RttSource::Ebpf),
             }
         }
     }
 
-    /// The round trip to `backend` that counts; `None` where the program does not measure it, and before it has.
+    /// The round trip to `backend` that counts; `None` where the program does not measure it, and before it
+    /// has.
     fn measured(
         &self,
         backend: &Backend,
         address: &mut Address,
-        is_complete: bool,
+        has_room: bool,
         now: Duration,
     ) -> Option<Nanos> {
-        // Locked for one look-up at a time: a publication that follows new backends does not wait for a whole round.
+        // Locked for one look-up at a time: a publication that follows new backends does not wait for a whole
+        // round.
         let read = lock(&self.kernel).as_ref()?.samples(backend.address);
         let samples = match read {
             Ok(samples) => samples,
@@ -262,7 +270,7 @@ impl<K: Kernel> Monitor<K> {
             }
         };
         // Without room for all it is known why.
-        if samples.is_none() && !is_complete {
+        if samples.is_none() && !has_room {
             return None;
         }
         let samples = samples.unwrap_or_default();
@@ -272,8 +280,8 @@ impl<K: Kernel> Monitor<K> {
             if !was_missed {
                 self.fault(KernelFault::Missed, || {
                     format!(
-                        "the kernel program did not see a connection to backend `{}` ({}): it was detached, or this process \
-                         moved to another cgroup; TCP_INFO counts until it sees them again",
+                        "the kernel program did not see a connection to backend `{}` ({}): it was detached, or \
+                         this process moved to another cgroup; TCP_INFO counts until it sees them again",
                         backend.backend_id, backend.address
                     )
                 });

@@ -1,11 +1,12 @@
 //! Round trips as the kernel's `TCP_INFO` tells them: of this gateway's own sockets, without any privilege.
 //!
-//! Taken at two moments, each one system call without any allocation: when a connection is established, the round trip
-//! of its handshake; when it goes back into the pool, the kernel's smoothed one, which the answer just read has brought
-//! up to date. Cores and health checks share one row of recent ones a backend ([`stargate_routing::RecentRtts`]).
+//! Taken at two moments, each one system call without any allocation: when a connection is established, the
+//! round trip of its handshake; when it goes back into the pool, the kernel's smoothed one, which the answer
+//! just read has brought up to date. Cores and health checks share one row of recent ones a backend
+//! ([`stargate_routing::RecentRtts`]).
 //!
-//! `tcpi_min_rtt` is of no use here: it is the smallest of five minutes (`net.ipv4.tcp_min_rtt_wlen`), so a path that
-//! got longer would go unnoticed for as long.
+//! `tcpi_min_rtt` is of no use here: it is the smallest of five minutes (`net.ipv4.tcp_min_rtt_wlen`), so a
+//! path that got longer would go unnoticed for as long.
 
 use std::{
     io,
@@ -70,7 +71,8 @@ impl TcpInfoSource {
         }
     }
 
-    /// Takes a handshake with `backend`. Kept also while this is off: it tells what the kernel program should have seen.
+    /// Takes a handshake with `backend`. Kept also while this is off: it tells what the kernel program should
+    /// have seen.
     pub(super) fn handshake(&self, backend: &Backend, sample: RttSample) {
         backend.rtt.recent().take_handshake(sample);
         self.estimate(backend);
@@ -91,8 +93,8 @@ impl TcpInfoSource {
     }
 }
 
-/// The round trip of the handshake that made `socket`, a TCP connection on which nothing was sent yet; `None` where the
-/// kernel did not measure it: its SYN was sent more than once (Karn's algorithm).
+/// The round trip of the handshake that made `socket`, a TCP connection on which nothing was sent yet; `None`
+/// where the kernel did not measure it: its SYN was sent more than once (Karn's algorithm).
 pub fn handshake_of(socket: impl AsFd) -> Option<RttSample> {
     handshake(tcp_info(socket))
 }

@@ -1,8 +1,8 @@
 //! The last round trips that were measured to one backend: taken by any core at any time, without a lock.
 //!
-//! Each is one word, time and length together, so that nobody ever reads half of one. Two cores that take one at
-//! the same moment take two places; a reader may find one of these still holding what was there before, which is
-//! a measurement too.
+//! Each is one word, time and length together, so that nobody ever reads half of one. Two cores that take one
+//! at the same moment take two places; a reader may find one of these still holding what was there before,
+//! which is a measurement too.
 
 use std::{
     array,

@@ -233,8 +233,10 @@ fn a_full_map_costs_those_without_room_the_source_and_is_told_once() {
     assert_eq!((measured_us(&all[0]), measured_us(&all[1])), (Some(100), None));
     assert_eq!(bench.faults(), [1, 0, 0]);
     assert!(bench.tcp_info.is_on());
-    // Each publication tries again.
+    // The same backends have no more room the next time; others may.
     bench.follow(&all);
+    assert_eq!(bench.kernel.state().follows, 1);
+    bench.follow(&backends(4));
     let told = bench.told();
     assert_eq!((bench.faults(), told.len()), ([2, 0, 0], 1));
     assert!(told[0].contains("no room for 2 addresses"), "{told:?}");
@@ -259,7 +261,13 @@ fn a_kernel_that_refuses_costs_the_source_until_it_does_not() {
     let told = bench.told();
     assert_eq!((bench.faults(), told.len()), ([0, 4, 0], 1));
     assert!(told[0].contains("the kernel refuses to do it"), "{told:?}");
+    // What could not be followed is tried again with the next publication.
+    let more = backends(3);
+    bench.follow(&more);
     bench.kernel.state().refuses = false;
+    bench.follow(&more);
+    assert_eq!(bench.monitor.followed(), Some(3));
+    bench.follow(&all);
     bench.round();
     assert!(all.iter().all(|backend| measured_us(backend) == Some(100)));
 }
