@@ -36,6 +36,8 @@ pub(crate) enum Kind {
     Haproxy,
     /// Stargate.
     Gateway,
+    /// Another Stargate: of another build, or with other settings.
+    Other,
 }
 
 /// A contestant that runs.
@@ -61,7 +63,16 @@ pub(crate) struct Stage<'a> {
     pub(crate) load_core: usize,
     pub(crate) upstreams: usize,
     pub(crate) stargate: Option<PathBuf>,
+    pub(crate) other: Option<Other>,
     pub(crate) haproxy: Option<PathBuf>,
+}
+
+/// Another Stargate to compare with.
+#[derive(Clone, Debug)]
+pub(crate) struct Other {
+    pub(crate) program: PathBuf,
+    /// Settings of its own, as `KEY=VALUE`.
+    pub(crate) settings: Vec<String>,
 }
 
 // === impl Kind ===
@@ -74,6 +85,7 @@ impl Kind {
             Self::Relay => "relay",
             Self::Haproxy => "haproxy",
             Self::Gateway => "gateway",
+            Self::Other => "other",
         }
     }
 }
@@ -108,7 +120,10 @@ impl Stage<'_> {
             contestants.push(self.haproxy(program, addresses)?);
         }
         if let Some(program) = &self.stargate {
-            contestants.push(self.gateway(program, addresses)?);
+            contestants.push(self.gateway(Kind::Gateway, program, &[], addresses)?);
+        }
+        if let Some(Other { program, settings }) = &self.other {
+            contestants.push(self.gateway(Kind::Other, program, settings, addresses)?);
         }
         for contestant in &mut contestants {
             first_answer(contestant).await?;
@@ -139,16 +154,23 @@ impl Stage<'_> {
         Ok(Contestant { kind: Kind::Haproxy, addresses: vec![listen], process: Some(process) })
     }
 
-    fn gateway(&self, program: &Path, upstreams: &[SocketAddr]) -> anyhow::Result<Contestant> {
+    fn gateway(
+        &self,
+        kind: Kind,
+        program: &Path,
+        settings: &[String],
+        upstreams: &[SocketAddr],
+    ) -> anyhow::Result<Contestant> {
         let file = self.folder.join("stargate.toml");
         fs::write(&file, gateway_configuration(upstreams)).context("stargate.toml")?;
         let mut arguments = vec!["serve".to_owned(), "--config".to_owned(), file.display().to_string()];
         // One core of those that it may use, and `run-pinned` leaves it exactly one, its control plane included.
         arguments.extend(["--cores".to_owned(), "1".to_owned(), "--log-level".to_owned(), "warn".to_owned()]);
-        let mut process = Started::new("gateway", Some(self.proxy_core), program, &arguments, self.folder)?;
+        arguments.extend(settings.iter().flat_map(|setting| ["--set".to_owned(), setting.clone()]));
+        let mut process = Started::new(kind.name(), Some(self.proxy_core), program, &arguments, self.folder)?;
         let addresses = process.ready_addresses("dataplane")?;
-        ensure!(!addresses.is_empty(), "gateway: no address");
-        Ok(Contestant { kind: Kind::Gateway, addresses, process: Some(process) })
+        ensure!(!addresses.is_empty(), "{}: no address", kind.name());
+        Ok(Contestant { kind, addresses, process: Some(process) })
     }
 }
 

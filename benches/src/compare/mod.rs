@@ -13,7 +13,7 @@ use anyhow::{Context, ensure};
 use serde_json::json;
 
 use self::{
-    contestant::Stage,
+    contestant::{Other, Stage},
     rounds::{Measured, Scenario, Sizes},
     summary::Summary,
 };
@@ -44,6 +44,13 @@ pub(crate) struct Args {
     /// The gateway's daemon; without it the others are compared.
     #[arg(long, value_name = "PATH")]
     stargate: Option<PathBuf>,
+    /// Another daemon to compare with, such as a former build.
+    #[arg(long, value_name = "PATH")]
+    other: Option<PathBuf>,
+    /// A setting of the other daemon's own, such as rtt.source="probe"; without --other it is the same program. Repeat
+    /// it for several.
+    #[arg(long, value_name = "KEY=VALUE", requires = "stargate")]
+    other_set: Vec<String>,
     /// `HAProxy`; by default where distributions install it. Without it the others are compared.
     #[arg(long, value_name = "PATH")]
     haproxy: Option<PathBuf>,
@@ -98,7 +105,9 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, driver: Driver) -> anyhow::Result<()> {
     cpu::raise_descriptor_limit();
     cpu::pin_to(args.load_core)?;
-    if let Some(program) = args.stargate.iter().chain(&args.haproxy).find(|program| !program.is_file()) {
+    if let Some(program) =
+        args.stargate.iter().chain(&args.haproxy).chain(&args.other).find(|program| !program.is_file())
+    {
         anyhow::bail!("{} is not a program", program.display());
     }
     let summaries = runtime::block_on(driver, || async {
@@ -127,12 +136,15 @@ async fn compare(args: &Args) -> anyhow::Result<Vec<Summary>> {
     if haproxy.is_none() {
         eprintln!("HAProxy is not installed: comparing without it");
     }
+    let has_other = args.other.is_some() || !args.other_set.is_empty();
+    let other = args.other.as_ref().or(args.stargate.as_ref()).filter(|_| has_other);
     let stage = Stage {
         folder: folder.path(),
         proxy_core: args.proxy_core,
         load_core: args.load_core,
         upstreams: args.upstreams as usize,
         stargate: args.stargate.clone(),
+        other: other.map(|program| Other { program: program.clone(), settings: args.other_set.clone() }),
         haproxy,
     };
     let mut summaries = Vec::new();

@@ -25,7 +25,7 @@ enum Compared {
     Plain,
     /// What it adds to the direct way of the same round.
     Added,
-    /// Its ratio to the relay's and to `HAProxy`'s in the same round, too.
+    /// Its ratio to the relay's, to `HAProxy`'s and to the other gateway's in the same round, too.
     Ratios,
 }
 
@@ -148,8 +148,9 @@ impl Summary {
                 }
             }));
             if metric.compared == Compared::Ratios {
-                for other in
-                    [Kind::Haproxy, Kind::Relay].into_iter().filter(|kind| contestants.contains(kind))
+                for other in [Kind::Haproxy, Kind::Relay, Kind::Other]
+                    .into_iter()
+                    .filter(|kind| contestants.contains(kind))
                 {
                     let mut ratios = line(
                         metric,
