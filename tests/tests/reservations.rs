@@ -200,3 +200,27 @@ fn a_cluster_whose_stats_are_polled_is_charged_for_what_is_in_flight() {
     });
     assert_eq!(count(&gateway, "created_total"), 0);
 }
+
+#[test]
+fn estimates_by_priority_contain_what_was_reserved_ahead_of_them() {
+    let engine = silent();
+    let gateway = gateway_with_ttl(AGES_MS).start();
+    gateway.register("e1", &engine.url());
+    let stats = json!({
+        "num_running_queries": 8, "queue_size": 1, "max_engine_concurrency": 8, "last_mean_input_tps": 1000.0,
+        "queued_input_size": 40, "total_query_input_size": 900,
+        "queue_time_estimate_ms_by_priority": { "0": 10.0, "5": 20.0 }, "stats_capabilities": ["change-driven"]
+    });
+    assert_eq!(gateway.post_stats("e1", &stats).status, 204);
+    eventually("the estimates are in force", || load(&gateway)[0]["accounting"] == "reservations");
+    let mut client = gateway.client().connect();
+    let request = Request::chat("mock").header("x-input-tokens", 500).header("x-priority", 3);
+    client.send(request.to_bytes());
+    engine.wait_for_requests(1);
+    // 500 tokens at 1000 tokens/s.
+    let expected = json!({
+        "num_running_queries": 9, "queue_size": 2, "queued_input_size": 540, "total_query_input_size": 1400,
+        "queue_time_estimate_ms_by_priority": { "0": 10.0, "5": 520.0 }
+    });
+    eventually("the reservation is in the effective stats", || load(&gateway)[0]["effective"] == expected);
+}

@@ -6,7 +6,7 @@ use axum::{Json, extract::State};
 use serde::Serialize;
 use serde_json::{Value, json};
 use stargate_routing::{
-    Accounting, Backend, Cluster, ClusterStats, EffectiveStats, Inclusion, Snapshot, Target, Tokens,
+    Accounting, Backend, Cluster, ClusterStats, EffectiveStats, Inclusion, Nanos, Snapshot, Target, Tokens,
     TokensPerSecond,
 };
 
@@ -69,7 +69,6 @@ fn target(snapshot: &Snapshot, target: &Target) -> TargetView {
 
 /// `cluster`, which is of a target of `snapshot`.
 pub(super) fn cluster(snapshot: &Snapshot, cluster: &Cluster) -> ClusterView {
-    let effective = EffectiveStats::new(&cluster.stats, &cluster.load, 0);
     ClusterView {
         cluster_id: cluster.cluster_id.clone(),
         uid: cluster.uid.0,
@@ -92,11 +91,7 @@ pub(super) fn cluster(snapshot: &Snapshot, cluster: &Cluster) -> ClusterView {
             "input_tokens": cluster.load.reserved_input().0,
             "ended": cluster.load.ended(),
         }),
-        effective: json!({
-            "queue_size": effective.queue_size,
-            "num_running_queries": effective.num_running_queries,
-            "queued_input_size": effective.queued_input.0,
-        }),
+        effective: effective(cluster),
         backends: cluster
             .backends
             .iter()
@@ -105,14 +100,35 @@ pub(super) fn cluster(snapshot: &Snapshot, cluster: &Cluster) -> ClusterView {
     }
 }
 
+/// What decisions compare, as far as the load that this gateway adds changes it.
+fn effective(cluster: &Cluster) -> Value {
+    let Cluster { stats, load, .. } = cluster;
+    let of_priority = |priority| EffectiveStats::new(stats, load, priority);
+    let most_urgent = of_priority(0);
+    let reserved = match stats.accounting {
+        Accounting::InFlight => Tokens(0),
+        Accounting::Reservations => load.reserved_input(),
+    };
+    json!({
+        "queue_size": most_urgent.queue_size,
+        "num_running_queries": most_urgent.num_running_queries,
+        "queued_input_size": most_urgent.queued_input.0,
+        "total_query_input_size": stats.total_query_input.saturating_add(reserved).0,
+        "queue_time_estimate_ms_by_priority": estimates(stats, |priority, _| of_priority(priority).backlog().0),
+    })
+}
+
+/// The published estimates, each as `seconds` makes them of the priority and what was published.
+fn estimates(stats: &ClusterStats, seconds: impl Fn(u32, Nanos) -> f64) -> serde_json::Map<String, Value> {
+    let entry = |(priority, published): &(u32, Nanos)| {
+        (priority.to_string(), json!(seconds(*priority, *published) * 1e3))
+    };
+    stats.queue_time_estimates.iter().map(entry).collect()
+}
+
 fn reported(stats: &ClusterStats) -> Value {
     let rate = |rate: TokensPerSecond| rate.0;
     let tokens = |tokens: Tokens| tokens.0;
-    let estimates: serde_json::Map<String, Value> = stats
-        .queue_time_estimates
-        .iter()
-        .map(|(priority, wait)| (priority.to_string(), json!(wait.as_secs_f64() * 1e3)))
-        .collect();
     json!({
         "last_mean_input_tps": rate(stats.last_mean_input_tps),
         "max_input_tps": stats.max_input_tps.map(rate),
@@ -125,7 +141,7 @@ fn reported(stats: &ClusterStats) -> Value {
         "num_running_queries": stats.num_running_queries,
         "max_engine_concurrency": stats.max_engine_concurrency,
         "total_query_input_size": tokens(stats.total_query_input),
-        "queue_time_estimate_ms_by_priority": estimates,
+        "queue_time_estimate_ms_by_priority": estimates(stats, |_, published| published.as_secs_f64()),
         "kv_cache_capacity_tokens": stats.kv_capacity.map(tokens),
         "kv_cache_used_tokens": stats.kv_used.map(tokens),
         "kv_cache_free_tokens": stats.kv_free.map(tokens),
