@@ -103,6 +103,10 @@ fn table(args: &Args, setup: &Setup, reports: &str) -> (String, Value) {
                     .collect::<Vec<_>>(),
                 setup,
             );
+            eprintln!(
+                "reports {reports}, {} gateways, load {}: {name}, {until_name}",
+                setup.gateways, setup.load
+            );
             let (least, most) = (line.misrouted[0], line.misrouted[line.misrouted.len() - 1]);
             let _ = writeln!(
                 text,
