@@ -24,7 +24,7 @@ use crate::{
     flush::flush,
     levels::Levels,
     observation::Observation,
-    race::{First, first},
+    race::{First, contain_panic, first},
     settings::Settings,
     waiting::serve,
 };
@@ -33,6 +33,8 @@ use crate::{
 const HOUSEKEEPING: Duration = Duration::from_secs(1);
 /// How often a draining core looks whether it is done.
 const DRAIN_LOOK: Duration = Duration::from_millis(20);
+/// How long a task is left alone after a panic: whatever caused it may do so again.
+const AFTER_PANIC: Duration = Duration::from_millis(25);
 /// How long cut connections get to unwind before the thread ends under them.
 const CUT_GRACE: Duration = Duration::from_secs(1);
 
@@ -136,13 +138,21 @@ fn run(start: Start, wires: Wires, started: &mpsc::SyncSender<Result<Arc<Levels>
             }
         };
         monoio::spawn(tick(core.clone()));
-        monoio::spawn(serve(core.clone()));
-        monoio::spawn(flush(core.clone()));
+        monoio::spawn(keep_running(core.clone(), serve));
+        monoio::spawn(keep_running(core.clone(), flush));
         monoio::spawn(hear(core.clone(), wires.ear));
         let _ = started.send(Ok(levels));
         serve_until(&core, drained).await;
         drain(&core).await
     })
+}
+
+/// Runs a task that ends with the runtime only: when it panics, again.
+async fn keep_running(core: Rc<Core>, task: impl AsyncFn(&Core)) {
+    while contain_panic(task(&core)).await.is_none() {
+        core.levels.panics.add(1);
+        monoio::time::sleep(AFTER_PANIC).await;
+    }
 }
 
 /// Looks over what is to be looked at often, until the runtime ends.

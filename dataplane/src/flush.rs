@@ -7,7 +7,6 @@
 
 use std::{
     pin::pin,
-    rc::Rc,
     time::{Duration, Instant},
 };
 
@@ -20,7 +19,7 @@ use crate::{
 const FAR: Duration = Duration::from_secs(3600);
 
 /// Flushes for a core, until the runtime ends.
-pub(crate) async fn flush(core: Rc<Core>) {
+pub(crate) async fn flush(core: &Core) {
     loop {
         // Nothing expires while nothing is reserved.
         let due = core.loads.next_due().unwrap_or(FAR);

@@ -1,28 +1,12 @@
 //! The one task of a core that serves its waiters.
 
-use std::{
-    rc::Rc,
-    time::{Duration, Instant},
-};
+use std::time::{Duration, Instant};
 
 use super::pass::serve_all;
-use crate::{
-    core::Core,
-    race::{contain_panic, first},
-};
-
-/// How long to leave waiters alone after a panic: whatever caused it may do so again.
-const AFTER_PANIC: Duration = Duration::from_millis(25);
+use crate::{core::Core, race::first};
 
 /// Serves the waiters of a core, until the runtime ends.
-pub(crate) async fn serve(core: Rc<Core>) {
-    while contain_panic(serve_on(&core)).await.is_none() {
-        core.levels.panics.add(1);
-        monoio::time::sleep(AFTER_PANIC).await;
-    }
-}
-
-async fn serve_on(core: &Core) {
+pub(crate) async fn serve(core: &Core) {
     let room = &core.waiting;
     loop {
         let due = room.next_due();
