@@ -68,6 +68,8 @@ pub(super) struct Gateway {
     name: Arc<TargetName>,
     policy: Arc<Policy>,
     reports: u64,
+    /// Reports have come since the last publication.
+    is_stale: bool,
     attempts: u64,
     /// By attempt: the cluster that it is at.
     running: HashMap<u64, (usize, Running)>,
@@ -78,8 +80,11 @@ pub(super) struct Gateway {
 struct Known {
     load: Arc<ClusterLoad>,
     cluster_id: Arc<str>,
+    id_hash: u64,
     stats: ClusterStats,
     inclusion: Arc<Inclusion>,
+    /// Since the last publication.
+    has_reported: bool,
 }
 
 /// The one core of a gateway.
@@ -87,11 +92,17 @@ const CORE: u32 = 0;
 /// Longer than a run.
 const AGES: Duration = Duration::from_secs(1 << 20);
 
+fn cluster_id(index: usize) -> String {
+    format!("cluster-{index:03}")
+}
+
 // === impl Gateway ===
 
 impl Gateway {
     /// When waiters look again, nothing happening.
     pub(super) const POLL: Duration = Duration::from_millis(25);
+    /// Between two publications, as in the control plane.
+    pub(super) const PUBLISH_INTERVAL: Duration = Duration::from_millis(5);
 
     pub(super) fn new(number: usize, setup: &Setup, terms: &Terms, seed: u64) -> Self {
         let rtt = Arc::new(BackendRtt::default());
@@ -113,9 +124,11 @@ impl Gateway {
         };
         let known = |index: usize| Known {
             load: Arc::default(),
-            cluster_id: format!("cluster-{index:03}").into(),
+            id_hash: Cluster::hash_id(&cluster_id(index)),
+            cluster_id: cluster_id(index).into(),
             stats: stats.clone(),
             inclusion: Arc::default(),
+            has_reported: false,
         };
         let clusters: Vec<Known> = (0..setup.clusters).map(known).collect();
         let backend = |(index, known): (usize, &Known)| {
@@ -140,6 +153,7 @@ impl Gateway {
             name: Arc::new(TargetName { routing_key: None, model: "sim".into() }),
             policy: Arc::default(),
             reports: 0,
+            is_stale: false,
             attempts: 0,
             running: HashMap::new(),
             waiters: VecDeque::new(),
@@ -161,8 +175,8 @@ impl Gateway {
         self.running.remove(&attempt);
     }
 
-    /// Takes a report, as control plane and core do.
-    pub(super) fn reported(&mut self, cluster: usize, report: &Report) {
+    /// Takes a report, as the control plane does. True when it is the first since the last publication.
+    pub(super) fn reported(&mut self, cluster: usize, report: &Report) -> bool {
         self.reports += 1;
         let known = &mut self.clusters[cluster];
         known.stats.num_running_queries = report.running;
@@ -170,10 +184,8 @@ impl Gateway {
         known.stats.queued_input = Tokens(report.queued_tokens);
         let cores = report.of_gateway(self.number, CORE).into_iter().collect();
         known.inclusion = Arc::new(Inclusion { report: self.reports, cores });
-        if self.terms.until == Until::NextReport {
-            self.running.retain(|_, (at, _)| *at != cluster);
-        }
-        self.publish();
+        known.has_reported = true;
+        !std::mem::replace(&mut self.is_stale, true)
     }
 
     /// Decides those who wait, oldest first: all of them, or up to the first that finds no place, which is likely to
@@ -228,12 +240,18 @@ impl Gateway {
         Some((cluster, job))
     }
 
-    /// Makes a snapshot of what is known.
-    fn publish(&mut self) {
+    /// Makes a snapshot of what is known, and has the core follow it.
+    pub(super) fn publish(&mut self) {
+        self.is_stale = false;
+        let reported = self.clusters.iter_mut().map(|known| std::mem::take(&mut known.has_reported));
+        let reported: Vec<bool> = reported.collect();
+        if self.terms.until == Until::NextReport {
+            self.running.retain(|_, (at, _)| !reported[*at]);
+        }
         let clusters = self.clusters.iter().enumerate().map(|(index, known)| Cluster {
             uid: ClusterUid(index as u64),
             cluster_id: known.cluster_id.clone(),
-            id_hash: Cluster::hash_id(&known.cluster_id),
+            id_hash: known.id_hash,
             rendezvous: RendezvousWeights::reported(&known.stats),
             stats: known.stats.clone(),
             load: known.load.clone(),

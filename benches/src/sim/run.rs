@@ -83,6 +83,7 @@ enum Event {
     AnswerAt(usize, u64),
     ReportDue(usize),
     ReportAt { gateway: usize, cluster: usize, report: Report },
+    PublicationDue(usize),
     Poll(usize),
 }
 
@@ -168,7 +169,12 @@ impl World<'_> {
                 }
             }
             Event::ReportAt { gateway, cluster, report } => {
-                self.gateways[gateway].reported(cluster, &report);
+                if self.gateways[gateway].reported(cluster, &report) {
+                    self.events.after(Gateway::PUBLISH_INTERVAL, Event::PublicationDue(gateway));
+                }
+            }
+            Event::PublicationDue(gateway) => {
+                self.gateways[gateway].publish();
                 self.serve(gateway, false, is_measured);
             }
             Event::Poll(gateway) => {
