@@ -78,7 +78,10 @@ async fn the_snapshot_and_the_clusters_show_reported_in_flight_and_effective_loa
     assert_eq!(cluster["in_flight"], json!({ "running": 3, "queued": 3, "queued_input_tokens": 30 }));
     assert_eq!(
         cluster["effective"],
-        json!({ "queue_size": 3, "num_running_queries": 3, "queued_input_size": 30 })
+        json!({
+            "queue_size": 3, "num_running_queries": 3, "queued_input_size": 30, "total_query_input_size": 0,
+            "queue_time_estimate_ms_by_priority": { "0": 12.5 }
+        })
     );
     assert_eq!(cluster["backends"][0]["backend_id"], "a");
     assert_eq!(cluster["backends"][0]["publishes_stats"], true);
