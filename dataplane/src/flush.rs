@@ -26,7 +26,8 @@ pub(crate) async fn flush(core: &Core) {
         let mut expiry = pin!(monoio::time::sleep(due.saturating_sub(core.elapsed_at(Instant::now()))));
         // A sleep for a later expiry than has come to be due is kept for as long as that has not.
         while let First::Left(()) = first(core.load_changed.woken(), expiry.as_mut()).await {
-            core.settle_loads(Instant::now());
+            // Nothing has ended by time that was not to end by then: this happens often, and needs no clock.
+            core.loads.flush();
             if core.loads.next_due().is_some_and(|next| next < due) {
                 break;
             }
