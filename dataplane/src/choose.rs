@@ -300,8 +300,7 @@ impl Claim<'_> {
         let slo = Duration::from(self.routed.slo.filter(|_| self.routed.waiting().shed_unreachable)?);
         let request = self.request_at(now);
         let algorithm = &self.routed.method().algorithm;
-        let decisions = core.decisions.borrow();
-        let best: Seconds = best_ttft(target, algorithm, &request, self.exclusions, decisions.loads())?;
+        let best: Seconds = best_ttft(target, algorithm, &request, self.exclusions, &core.loads)?;
         // Longer than a `Duration` holds is longer than any SLO.
         let best = best.to_duration().unwrap_or(Duration::MAX);
         if request.elapsed.saturating_add(best) <= slo {
@@ -336,9 +335,8 @@ impl Claim<'_> {
     }
 
     fn admit(&self, core: &Core, target: &Target) -> Result<(), Refusal> {
-        let decisions = core.decisions.borrow();
         let method = self.routed.method();
-        admit(target, method, &self.request, self.exclusions, decisions.loads()).map_err(|refused| {
+        admit(target, method, &self.request, self.exclusions, &core.loads).map_err(|refused| {
             let model = &target.name.model;
             let message = match refused {
                 AdmissionRefusal::AffinityKeyRequired => format!(

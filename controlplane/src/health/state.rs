@@ -127,7 +127,7 @@ impl ProbedRtt {
         }
         self.last_ns.push_back(sample);
         self.probes += 1;
-        Nanos(self.last_ns.iter().copied().min().unwrap_or(sample))
+        self.quickest().unwrap_or(Nanos(sample))
     }
 
     /// Smoothed over all probes, for people; `None` until there is one.
