@@ -37,6 +37,7 @@ mod pulsar_wait_and_widen;
 mod random;
 mod ranking;
 mod request;
+mod room;
 mod round_robin;
 mod rtt;
 mod sample;
@@ -66,6 +67,7 @@ pub use parameters::{FieldError, PolicyFields, Scalar};
 pub use policy::{Admission, Method, Policy, WaitOrder, Waiting};
 pub use ranking::{Ranking, RankingTable, Slot};
 pub use request::{Exclusions, RoutingRequest};
+pub use room::has_room;
 pub use round_robin::RoundRobinCursor;
 pub use rtt::{BackendRtt, RecentRtts, RttSample, RttSource};
 pub use snapshot::{

@@ -1,0 +1,252 @@
+//! How a gateway decides: by ours, or by a baseline that sees the same.
+
+use std::time::Duration;
+
+use stargate_routing::{
+    Algorithm, Decision, DecisionState, Millis, RoutingRequest, Running, Tokens, Waiting, best_ttft,
+    decide_and_enter, has_place, has_room,
+};
+
+use super::{
+    Claim, Known, Seen, Sent,
+    knowledge::{self, Knowledge},
+};
+use crate::sim::{
+    baselines::{Asked, Baseline, Choice, View},
+    engine::Engine,
+    scenario::{Accounted, Policy, Router},
+};
+
+/// One gateway's decisions, and what they are made by.
+pub(in crate::sim) struct Chooser {
+    waiting: Waiting,
+    accounted: Accounted,
+    slo: Millis,
+    knowledge: Knowledge,
+    decider: Decider,
+    state: DecisionState,
+    rng: fastrand::Rng,
+    /// With [`Accounted::NextReport`], by cluster: what was sent since its last report.
+    unreported: Vec<Vec<Running>>,
+}
+
+enum Decider {
+    Ours(Algorithm),
+    Baseline(Box<dyn Baseline>),
+}
+
+/// What came of a decision.
+pub(super) enum Verdict {
+    Sent(Sent),
+    /// It waits, and is decided again at this time after its arrival at the latest.
+    Wait(Duration),
+    Refused,
+}
+
+/// What tells without another look at the clusters that a request is not late yet.
+pub(super) struct Promise {
+    /// The best time to first token of a request without input, in seconds.
+    best_s: f64,
+    /// Of the slowest cluster, in tokens/s.
+    input_tps: f64,
+}
+
+// === impl Chooser ===
+
+impl Chooser {
+    /// `baseline` makes the baseline of this gateway, where the policy is one.
+    pub(in crate::sim) fn new(policy: &Policy, known: Vec<Known>, slo: Duration, seed: u64) -> Self {
+        let decider = match &policy.router {
+            Router::Ours(algorithm) => Decider::Ours(algorithm.clone()),
+            Router::Baseline(spec) => Decider::Baseline(spec.build(known.len(), seed)),
+        };
+        let knowledge = Knowledge::new(known, policy.accounted);
+        Self {
+            waiting: policy.waiting.clone(),
+            accounted: policy.accounted,
+            slo: Millis(slo.as_millis() as u64),
+            unreported: (0..knowledge.count()).map(|_| Vec::new()).collect(),
+            state: DecisionState::with_seed(seed).with_loads(knowledge::loads(policy.accounted)),
+            knowledge,
+            decider,
+            rng: fastrand::Rng::with_seed(seed ^ 0x9e37_79b9),
+        }
+    }
+
+    pub(super) fn waiting(&self) -> &Waiting {
+        &self.waiting
+    }
+
+    /// Takes in what has become visible. Whether anything has.
+    pub(super) fn look(&mut self, now: Duration, world: &Seen<'_>) -> bool {
+        let unreported = &mut self.unreported;
+        self.knowledge.look(now, world, self.state.loads(), |cluster| unreported[cluster].clear())
+    }
+
+    /// Lets reservations end whose time is over. Whether any may have.
+    pub(super) fn advance(&mut self, now: Duration) -> bool {
+        let is_due = self.state.loads().next_due().is_some_and(|due| due <= now);
+        self.state.loads().advance(now);
+        is_due
+    }
+
+    /// When [`Self::advance`] is due.
+    pub(super) fn next_due(&self) -> Option<Duration> {
+        self.state.loads().next_due()
+    }
+
+    pub(super) fn next_report(&self, world: &Seen<'_>) -> Option<Duration> {
+        self.knowledge.next_report(world)
+    }
+
+    pub(super) fn set_routable(&mut self, cluster: usize, is_routable: bool) {
+        self.knowledge.set_routable(cluster, is_routable);
+        self.unreported[cluster].clear();
+    }
+
+    pub(super) fn ended(&mut self, cluster: usize) {
+        self.knowledge.ended(cluster);
+        if let Decider::Baseline(baseline) = &mut self.decider {
+            baseline.ended(cluster);
+        }
+    }
+
+    /// Decides, and takes the place.
+    pub(super) fn choose(&mut self, claim: &Claim, now: Duration, engines: &[Engine]) -> Verdict {
+        let elapsed = now.saturating_sub(claim.arrived);
+        let request = self.request(claim, elapsed);
+        let sent = match &mut self.decider {
+            Decider::Ours(algorithm) => {
+                let target = self.knowledge.target();
+                let (decision, running) =
+                    decide_and_enter(target, algorithm, &request, &claim.exclusions, &mut self.state, now);
+                match decision {
+                    Decision::Selected(selected) => {
+                        let cluster = self.knowledge.cluster(selected.cluster);
+                        running.map(|running| (cluster, running, selected.is_fallback))
+                    }
+                    Decision::Wait(wait) => return self.wait(wait.until, elapsed),
+                    Decision::Unavailable(_) => None,
+                }
+            }
+            Decider::Baseline(baseline) => {
+                let view = View { now, clusters: self.knowledge.views(&self.state, now), engines };
+                let asked = Asked { prompt: &claim.prompt, elapsed, excluded: &claim.excluded };
+                match baseline.choose(&view, &asked, &mut self.rng) {
+                    Choice::Full => None,
+                    Choice::Send { cluster, is_overflow } => {
+                        baseline.sent(cluster, &asked);
+                        let running = self.knowledge.enter(cluster, &request, &mut self.state, now);
+                        running.map(|running| (cluster, running, is_overflow))
+                    }
+                }
+            }
+        };
+        match sent {
+            Some((cluster, running, is_overflow)) => Verdict::Sent(self.send(cluster, running, is_overflow)),
+            None if self.waiting.default_max_wait == Duration::ZERO => Verdict::Refused,
+            None => self.wait(self.deadline(), elapsed),
+        }
+    }
+
+    /// Whether [`Self::choose`] may find a place for the request; it takes none.
+    pub(super) fn has_place(&mut self, claim: &Claim, now: Duration) -> bool {
+        let request = self.request(claim, now.saturating_sub(claim.arrived));
+        match &self.decider {
+            Decider::Ours(algorithm) => {
+                let target = self.knowledge.target();
+                has_room(target, algorithm, self.state.loads())
+                    && has_place(target, algorithm, &request, &claim.exclusions, &mut self.state)
+            }
+            Decider::Baseline(_) => true,
+        }
+    }
+
+    /// Whether anybody may find a place.
+    pub(super) fn has_room(&self) -> bool {
+        match &self.decider {
+            Decider::Ours(algorithm) => has_room(self.knowledge.target(), algorithm, self.state.loads()),
+            Decider::Baseline(_) => true,
+        }
+    }
+
+    /// Whether one that finds no place speaks for all: so it is where the choice depends on load alone.
+    pub(super) fn one_speaks_for_all(&self) -> bool {
+        matches!(self.decider, Decider::Baseline(_))
+    }
+
+    /// How long a request waits at most.
+    pub(super) fn deadline(&self) -> Duration {
+        let wait = self.waiting.default_max_wait;
+        if wait == Duration::ZERO { Waiting::MAX_WAIT } else { wait.min(Waiting::MAX_WAIT) }
+    }
+
+    /// When waiting becomes pointless.
+    pub(super) fn limit(&self) -> Duration {
+        self.deadline().min(self.slo.into())
+    }
+
+    /// Whether a request has waited as long as it may, or cannot get its first token within its SLO any more.
+    pub(super) fn is_lost(&self, claim: &Claim, now: Duration, promise: Option<&Promise>) -> bool {
+        let elapsed = now.saturating_sub(claim.arrived);
+        if elapsed >= self.deadline() {
+            return true;
+        }
+        if !self.waiting.shed_unreachable {
+            return false;
+        }
+        let left_s = Duration::from(self.slo).as_secs_f64() - elapsed.as_secs_f64();
+        let is_safe =
+            |promise: &Promise| promise.best_s + f64::from(claim.prompt.tokens()) / promise.input_tps <= left_s;
+        if promise.is_some_and(is_safe) {
+            return false;
+        }
+        let request = self.request(claim, elapsed);
+        let algorithm = match &self.decider {
+            Decider::Ours(algorithm) => algorithm,
+            Decider::Baseline(_) => &Algorithm::Random,
+        };
+        let target = self.knowledge.target();
+        best_ttft(target, algorithm, &request, &claim.exclusions, self.state.loads())
+            .is_some_and(|best| best.0 > left_s)
+    }
+
+    pub(super) fn promise(&self) -> Promise {
+        let target = self.knowledge.target();
+        let nothing = RoutingRequest::default();
+        let best = best_ttft(target, &Algorithm::Random, &nothing, &Default::default(), self.state.loads());
+        let input_tps = target.clusters.iter().map(|cluster| cluster.stats.last_mean_input_tps.0);
+        Promise {
+            best_s: best.map_or(f64::INFINITY, |best| best.0),
+            input_tps: input_tps.fold(f64::INFINITY, f64::min),
+        }
+    }
+
+    fn send(&mut self, cluster: usize, running: Running, is_overflow: bool) -> Sent {
+        self.knowledge.sent(cluster);
+        let sequence = running.sequence();
+        let running = match self.accounted {
+            Accounted::Never => None,
+            Accounted::NextReport => {
+                self.unreported[cluster].push(running);
+                None
+            }
+            Accounted::RoundTrip | Accounted::Exact | Accounted::InFlight => Some(running),
+        };
+        Sent { cluster, running, sequence, is_overflow }
+    }
+
+    fn wait(&self, until: Duration, elapsed: Duration) -> Verdict {
+        if elapsed >= self.deadline() { Verdict::Refused } else { Verdict::Wait(until) }
+    }
+
+    fn request<'a>(&self, claim: &'a Claim, elapsed: Duration) -> RoutingRequest<'a> {
+        RoutingRequest {
+            input_tokens: Tokens(claim.prompt.tokens().into()),
+            affinity_key: Some(&claim.key),
+            slo: Some(self.slo),
+            elapsed,
+            ..RoutingRequest::default()
+        }
+    }
+}

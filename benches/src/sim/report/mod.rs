@@ -1,0 +1,2 @@
+#[derive(Clone, Debug, serde::Deserialize)]
+pub(super) struct PlotSpec {}

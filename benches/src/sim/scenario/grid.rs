@@ -1,0 +1,213 @@
+//! From a scenario's text to its points: the axes, and what each value changes.
+
+use std::collections::BTreeMap;
+
+use anyhow::{Context, anyhow, bail, ensure};
+use serde::Deserialize;
+use toml::{Table, Value};
+
+use super::{Accounted, Policy, PolicySpec, Scenario};
+use crate::sim::catalogue;
+
+/// Policies that every scenario may name.
+const POLICIES: &str = include_str!("../../../scenarios/policies.toml");
+
+/// A scenario with its axes.
+pub(in crate::sim) struct Grid {
+    pub(in crate::sim) name: String,
+    /// As it was written.
+    pub(in crate::sim) text: String,
+    pub(in crate::sim) axes: Vec<Axis>,
+    table: Table,
+}
+
+/// What is varied.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(in crate::sim) struct Axis {
+    pub(in crate::sim) name: String,
+    /// Where each of `values` goes: a dotted path, such as `clients.load`. `policy` as its first part is every policy.
+    path: Option<String>,
+    #[serde(default)]
+    values: Vec<Value>,
+    /// Values that change several things.
+    #[serde(default)]
+    cases: Vec<Case>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Case {
+    label: String,
+    /// By dotted path.
+    set: BTreeMap<String, Value>,
+}
+
+/// One value of an axis.
+#[derive(Clone, Debug)]
+struct Change {
+    label: String,
+    set: BTreeMap<String, Value>,
+}
+
+/// A point, with its policies read.
+pub(in crate::sim) struct Point {
+    /// By the axis' name.
+    pub(in crate::sim) labels: BTreeMap<String, String>,
+    pub(in crate::sim) scenario: Scenario,
+    pub(in crate::sim) policies: Vec<(String, Policy)>,
+}
+
+// === impl Grid ===
+
+impl Grid {
+    /// Reads a scenario; `set` holds changes of its text as `path = value`, from the command line.
+    pub(in crate::sim) fn read(name: &str, text: &str, set: &[(String, Value)]) -> anyhow::Result<Self> {
+        let mut table = catalogue::table(text)?;
+        let axes = match table.remove("axes") {
+            Some(axes) => Vec::<Axis>::deserialize(axes).context("axes")?,
+            None => Vec::new(),
+        };
+        for axis in &axes {
+            ensure!(
+                axis.path.is_some() != axis.values.is_empty() && axis.values.is_empty() != axis.cases.is_empty(),
+                "axes.{}: allowed: either a path and values, or cases",
+                axis.name
+            );
+        }
+        let library: Table = POLICIES.parse().context("policies.toml")?;
+        let own = table.entry("policy").or_insert_with(|| Value::Table(Table::new()));
+        let own = own.as_table_mut().context("policy: allowed: tables")?;
+        for (policy, fields) in library {
+            own.entry(policy).or_insert(fields);
+        }
+        for (path, value) in set {
+            put(&mut table, path, value)?;
+        }
+        Ok(Self { name: name.to_owned(), text: text.to_owned(), axes, table })
+    }
+
+    /// The values of an axis, in words, in order.
+    pub(in crate::sim) fn labels(axis: &Axis) -> Vec<String> {
+        axis.changes().into_iter().map(|change| change.label).collect()
+    }
+
+    /// Leaves of an axis only the values of these labels.
+    pub(in crate::sim) fn keep(&mut self, axis: &str, labels: &[String]) -> anyhow::Result<()> {
+        let known: Vec<&str> = self.axes.iter().map(|axis| axis.name.as_str()).collect();
+        let allowed = known.join(", ");
+        let axis = self.axes.iter_mut().find(|known| known.name == axis);
+        let axis = axis.ok_or_else(|| anyhow!("no such axis; allowed: {allowed}"))?;
+        let all = Self::labels(axis);
+        if let Some(unknown) = labels.iter().find(|label| !all.contains(label)) {
+            bail!("axis {}: found {unknown:?}, allowed: {}", axis.name, all.join(", "));
+        }
+        axis.values.retain(|value| labels.contains(&in_words(value)));
+        axis.cases.retain(|case| labels.contains(&case.label));
+        Ok(())
+    }
+
+    /// Every combination of the axes' values: the last axis varies fastest.
+    pub(in crate::sim) fn points(&self) -> anyhow::Result<Vec<Point>> {
+        let mut combined: Vec<Vec<(&str, Change)>> = vec![Vec::new()];
+        for axis in &self.axes {
+            let changes = axis.changes();
+            combined = combined
+                .into_iter()
+                .flat_map(|chosen| {
+                    changes.iter().map(move |change| {
+                        let mut chosen = chosen.clone();
+                        chosen.push((axis.name.as_str(), change.clone()));
+                        chosen
+                    })
+                })
+                .collect();
+        }
+        combined.into_iter().map(|chosen| self.point(chosen)).collect()
+    }
+
+    fn point(&self, chosen: Vec<(&str, Change)>) -> anyhow::Result<Point> {
+        let mut table = self.table.clone();
+        let mut labels = BTreeMap::new();
+        for (axis, change) in chosen {
+            for (path, value) in &change.set {
+                put(&mut table, path, value).with_context(|| format!("axes.{axis}"))?;
+            }
+            labels.insert(axis.to_owned(), change.label);
+        }
+        let scenario = Scenario::deserialize(Value::Table(table))?;
+        scenario.validate()?;
+        let accounted = match &scenario.reports {
+            reports if reports.hand_over => Accounted::Exact,
+            reports if reports.on_change_ms.is_some() => Accounted::RoundTrip,
+            _ => Accounted::InFlight,
+        };
+        let policy = |name: &String| {
+            let known: Vec<&str> = scenario.policy.keys().map(String::as_str).collect();
+            let spec: Option<&PolicySpec> = scenario.policy.get(name);
+            let spec = spec.ok_or_else(|| anyhow!("policies: found {name:?}, allowed: {}", known.join(", ")))?;
+            Ok((name.clone(), spec.read(accounted).with_context(|| format!("policy.{name}"))?))
+        };
+        let policies = scenario.policies.iter().map(policy).collect::<anyhow::Result<_>>()?;
+        Ok(Point { labels, scenario, policies })
+    }
+}
+
+// === impl Axis ===
+
+impl Axis {
+    fn changes(&self) -> Vec<Change> {
+        let value = |value: &Value| Change {
+            label: in_words(value),
+            set: self.path.iter().map(|path| (path.clone(), value.clone())).collect(),
+        };
+        let case = |case: &Case| Change { label: case.label.clone(), set: case.set.clone() };
+        self.values.iter().map(value).chain(self.cases.iter().map(case)).collect()
+    }
+}
+
+/// Puts a value where the path leads: through tables, numbered entries of arrays, and `*` for all entries of either.
+fn put(table: &mut Table, path: &str, value: &Value) -> anyhow::Result<()> {
+    let parts: Vec<&str> = path.split('.').collect();
+    put_in_table(table, &parts, value).with_context(|| path.to_owned())
+}
+
+fn put_in_table(table: &mut Table, parts: &[&str], value: &Value) -> anyhow::Result<()> {
+    match parts {
+        [] => bail!("the path is empty"),
+        ["*", rest @ ..] => table.iter_mut().try_for_each(|(_, inner)| put_in(inner, rest, value)),
+        [last] => {
+            table.insert((*last).to_owned(), value.clone());
+            Ok(())
+        }
+        [first, rest @ ..] => {
+            let inner = table.entry(*first).or_insert_with(|| Value::Table(Table::new()));
+            put_in(inner, rest, value)
+        }
+    }
+}
+
+fn put_in(place: &mut Value, parts: &[&str], value: &Value) -> anyhow::Result<()> {
+    match (place, parts) {
+        (place, []) => *place = value.clone(),
+        (Value::Table(table), parts) => put_in_table(table, parts, value)?,
+        (Value::Array(entries), ["*", rest @ ..]) => {
+            entries.iter_mut().try_for_each(|entry| put_in(entry, rest, value))?;
+        }
+        (Value::Array(entries), [index, rest @ ..]) => {
+            let count = entries.len();
+            let entry = index.parse().ok().and_then(|index: usize| entries.get_mut(index));
+            let entry = entry.ok_or_else(|| anyhow!("found {index}, allowed: 0 to {}, or *", count.max(1) - 1))?;
+            put_in(entry, rest, value)?;
+        }
+        _ => bail!("leads into a plain value"),
+    }
+    Ok(())
+}
+
+fn in_words(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}

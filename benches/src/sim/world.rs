@@ -1,0 +1,460 @@
+//! One run: clients, gateways, engines and the ways between them, in virtual time.
+//!
+//! A request goes from its client to a gateway of the client's region at no cost, waits there or is sent, travels half a
+//! round trip to the engine, and its tokens travel back as long. What happens at a moment is handled before time goes
+//! on, in the order in which it was scheduled.
+
+mod attempts;
+mod fleet;
+
+use std::{collections::BTreeMap, time::Duration};
+
+use rustix::time::{ClockId, clock_gettime};
+use slab::Slab;
+use stargate_routing::{ClusterUid, Exclusions, Running, Ticket};
+
+use super::{
+    bound::Bound,
+    clients::{Ask, Source},
+    events::Events,
+    gateway::{Chooser, Claim, Gateway, Known, Seen, Served},
+    engine::Engine,
+    model::{AttemptKey, Happening, Job},
+    outcome::Outcome,
+    pylon::Pylon,
+    scenario::{Policy, Scenario},
+    tally::Tally,
+};
+
+/// What a run is called in its outcome.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Run<'a> {
+    pub(super) scenario: &'a str,
+    pub(super) policy: &'a str,
+    pub(super) point: &'a BTreeMap<String, String>,
+    pub(super) seed: u64,
+}
+
+struct World<'a> {
+    scenario: &'a Scenario,
+    source: Source<'a>,
+    events: Events<Event>,
+    rng: fastrand::Rng,
+    engines: Vec<Engine>,
+    pylons: Vec<Pylon>,
+    clusters: Vec<ClusterState>,
+    gateways: Vec<Gateway>,
+    /// By gateway: when it is woken, if that is scheduled.
+    wakes_at: Vec<Option<Duration>>,
+    /// One way, by gateway and cluster.
+    ways: Vec<Vec<Duration>>,
+    requests: Slab<Request>,
+    /// Counts requests: what comes with an event of a request that is over is not taken for another's.
+    requests_begun: u64,
+    attempts: Slab<Attempt>,
+    happened: Vec<Happening>,
+    tally: Tally,
+}
+
+/// A cluster besides its engine.
+struct ClusterState {
+    region: usize,
+    is_alive: bool,
+    /// When its engine is let move on, if that is scheduled.
+    engine_due: Option<Duration>,
+    /// Whether a report of a change is on its way out.
+    is_report_due: bool,
+}
+
+/// A request from its client's first try to its end.
+struct Request {
+    number: u64,
+    ask: Ask,
+    /// First try.
+    asked_at: Duration,
+    /// This try.
+    arrived: Duration,
+    retries_left: u32,
+    gateway: usize,
+    attempts: u32,
+    excluded: Vec<usize>,
+    place: Place,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Place {
+    /// Being decided, or between two tries.
+    Nowhere,
+    Waiting(Ticket),
+    At(AttemptKey),
+}
+
+/// A request at an engine, or on its way there or back.
+struct Attempt {
+    /// `None` once the client or the gateway has given up on it.
+    request: Option<usize>,
+    gateway: usize,
+    cluster: usize,
+    running: Option<Running>,
+    sequence: Option<u64>,
+    took_slot_at: Option<Duration>,
+    has_begun: bool,
+    first_token_at: Option<Duration>,
+    job: Job,
+}
+
+enum Event {
+    Arrival,
+    Retry { request: usize, number: u64 },
+    AtEngine(AttemptKey),
+    EngineDue(usize),
+    FirstTokenAt(AttemptKey),
+    AnswerAt(AttemptKey),
+    FailureAt(AttemptKey),
+    CancelAt(AttemptKey),
+    ReportDue(usize),
+    ChangeReportDue(usize),
+    Wake(usize),
+    Timeout { request: usize, number: u64 },
+    ClusterJoins(usize),
+    ClusterDies(usize),
+    SpeedChanges { cluster: usize, speed: f64 },
+    Routable { gateway: usize, cluster: usize, is_routable: bool },
+    Second,
+}
+
+/// A client that was refused waits so long before it tries again.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
+
+/// Runs a scenario under a policy.
+pub(super) fn run(
+    run: Run<'_>,
+    scenario: &Scenario,
+    policy: &Policy,
+    bound: &Bound,
+) -> anyhow::Result<Outcome> {
+    let cpu_time = thread_cpu_time();
+    let mut world = World::new(scenario, policy, bound, run.seed)?;
+    let end = world.tally.end();
+    while let Some(event) = world.events.next(end) {
+        world.handle(event);
+    }
+    let slots = world.engines.iter().map(Engine::slots).sum();
+    for (_, attempt) in &world.attempts {
+        if let Some(from) = attempt.took_slot_at {
+            world.tally.held_slot(from, end);
+        }
+    }
+    let bound_per_s = bound.warm_per_s(scenario);
+    let named = (run.scenario, run.policy, run.seed);
+    let cpu_time = thread_cpu_time().saturating_sub(cpu_time);
+    Ok(world.tally.into_outcome(named, run.point.clone(), bound_per_s, slots, cpu_time))
+}
+
+fn thread_cpu_time() -> Duration {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
+}
+
+// === impl World ===
+
+impl<'a> World<'a> {
+    fn new(scenario: &'a Scenario, policy: &Policy, bound: &Bound, seed: u64) -> anyhow::Result<Self> {
+        let mut rng = fastrand::Rng::with_seed(seed);
+        let source = Source::new(&scenario.clients, bound.warm_per_s(scenario), &mut rng)?;
+        let mut clusters = Vec::new();
+        let mut engines = Vec::new();
+        let mut events = Events::new();
+        let seconds = Duration::from_secs_f64;
+        for group in &scenario.clusters {
+            let spec = &scenario.engines[&group.engine];
+            for _ in 0..group.count {
+                let cluster = clusters.len();
+                let mut engine = spec.build();
+                engine.set_speed(Duration::ZERO, group.speed);
+                engines.push(engine);
+                let region = scenario.region(&group.region).unwrap_or_default();
+                let is_alive = group.from_s == 0.0;
+                clusters.push(ClusterState { region, is_alive, engine_due: None, is_report_due: false });
+                if !is_alive {
+                    events.after(seconds(group.from_s), Event::ClusterJoins(cluster));
+                }
+                if let Some(until) = group.until_s {
+                    events.after(seconds(until), Event::ClusterDies(cluster));
+                }
+                for change in &group.speeds {
+                    let event = Event::SpeedChanges { cluster, speed: change.speed };
+                    events.after(seconds(change.from_s), event);
+                }
+            }
+        }
+        let regions: Vec<usize> = match &scenario.clients.region {
+            Some(region) => scenario.region(region).into_iter().collect(),
+            None => (0..scenario.network.regions.len()).collect(),
+        };
+        let regions_of_gateways: Vec<usize> =
+            regions.iter().flat_map(|region| std::iter::repeat_n(*region, scenario.gateways.per_region)).collect();
+        let rtt = |from: usize, to: usize| seconds(scenario.network.rtt_ms[from][to] / 1000.0);
+        let specs: Vec<_> = scenario
+            .clusters
+            .iter()
+            .flat_map(|group| std::iter::repeat_n((&scenario.engines[&group.engine], group.speed), group.count))
+            .collect();
+        let gateway = |(number, region): (usize, &usize)| {
+            let known = clusters.iter().zip(&engines).zip(&specs).map(|((cluster, engine), (spec, speed))| Known {
+                gateway: number,
+                slots: engine.slots(),
+                input_tps: spec.reported_input_tps() * speed,
+                rtt: rtt(*region, cluster.region),
+                is_routable: cluster.is_alive,
+            });
+            let slo = seconds(scenario.clients.slo_ms / 1000.0);
+            Gateway::new(Chooser::new(policy, known.collect(), slo, rng.u64(..)))
+        };
+        let gateways: Vec<Gateway> = regions_of_gateways.iter().enumerate().map(gateway).collect();
+        let way = |from: &usize| clusters.iter().map(|cluster| rtt(*from, cluster.region) / 2).collect();
+        let ways: Vec<Vec<Duration>> = regions_of_gateways.iter().map(way).collect();
+        let longest_way = ways.iter().flatten().max().copied().unwrap_or_default() + RETRY_PAUSE;
+        let pylon = |_| Pylon::new(gateways.len(), scenario.reports.hand_over, longest_way);
+        let slo = seconds(scenario.clients.slo_ms / 1000.0);
+        let mut world = Self {
+            pylons: (0..clusters.len()).map(pylon).collect(),
+            wakes_at: vec![None; gateways.len()],
+            tally: Tally::new(seconds(scenario.warmup_s), seconds(scenario.measured_s), slo),
+            scenario,
+            source,
+            events,
+            rng,
+            engines,
+            clusters,
+            gateways,
+            ways,
+            requests: Slab::new(),
+            requests_begun: 0,
+            attempts: Slab::new(),
+            happened: Vec::new(),
+        };
+        world.begin();
+        Ok(world)
+    }
+
+    fn begin(&mut self) {
+        match self.source.workers() {
+            Some(workers) => {
+                for _ in 0..workers {
+                    self.events.after(Duration::ZERO, Event::Arrival);
+                }
+            }
+            None => self.schedule_arrival(),
+        }
+        if let Some(interval) = self.scenario.reports.heartbeat_ms {
+            let interval = Duration::from_secs_f64(interval / 1000.0);
+            for cluster in 0..self.clusters.len() {
+                let phase = interval.mul_f64(self.rng.f64());
+                self.events.after(phase, Event::ReportDue(cluster));
+            }
+        }
+        self.events.after(Duration::from_secs(1), Event::Second);
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Arrival => self.arrival(),
+            Event::Retry { request, number } => self.retry(request, number),
+            Event::AtEngine(key) => self.at_engine(key),
+            Event::EngineDue(cluster) => self.engine_due(cluster),
+            Event::FirstTokenAt(key) => self.first_token_at(key),
+            Event::AnswerAt(key) => self.answer_at(key),
+            Event::FailureAt(key) => self.failure_at(key),
+            Event::CancelAt(key) => self.cancel_at(key),
+            Event::ReportDue(cluster) => self.report_due(cluster),
+            Event::ChangeReportDue(cluster) => {
+                self.clusters[cluster].is_report_due = false;
+                self.report(cluster);
+            }
+            Event::Wake(gateway) => self.wake(gateway),
+            Event::Timeout { request, number } => self.timeout(request, number),
+            Event::ClusterJoins(cluster) => self.cluster_joins(cluster),
+            Event::ClusterDies(cluster) => self.cluster_dies(cluster),
+            Event::SpeedChanges { cluster, speed } => {
+                self.engines[cluster].set_speed(self.events.now(), speed);
+                self.moved(cluster);
+            }
+            Event::Routable { gateway, cluster, is_routable } => {
+                self.gateways[gateway].set_routable(cluster, is_routable);
+                self.freed(gateway);
+            }
+            Event::Second => {
+                let waiting = self.gateways.iter().map(Gateway::waiting).sum();
+                self.tally.waiting(self.events.now(), waiting);
+                self.events.after(Duration::from_secs(1), Event::Second);
+            }
+        }
+    }
+
+    fn schedule_arrival(&mut self) {
+        if let Some(pause) = self.source.next_pause(self.events.now(), &mut self.rng) {
+            self.events.after(pause, Event::Arrival);
+        }
+    }
+
+    fn arrival(&mut self) {
+        let now = self.events.now();
+        let ask = self.source.next(now, &mut self.rng);
+        self.tally.offered(now, &ask);
+        self.requests_begun += 1;
+        let request = self.requests.insert(Request {
+            number: self.requests_begun,
+            ask,
+            asked_at: now,
+            arrived: now,
+            retries_left: self.scenario.clients.retries,
+            gateway: 0,
+            attempts: 0,
+            excluded: Vec::new(),
+            place: Place::Nowhere,
+        });
+        self.ask(request);
+        if self.source.workers().is_none() {
+            self.schedule_arrival();
+        }
+    }
+
+    fn retry(&mut self, request: usize, number: u64) {
+        if self.requests.get(request).is_some_and(|known| known.number == number) {
+            self.ask(request);
+        }
+    }
+
+    /// A client sends a request to a gateway.
+    fn ask(&mut self, request: usize) {
+        let now = self.events.now();
+        let asked = &mut self.requests[request];
+        asked.gateway = self.rng.usize(0..self.gateways.len());
+        asked.arrived = now;
+        asked.excluded.clear();
+        let timeout = Duration::from_secs_f64(self.scenario.clients.timeout_ms / 1000.0);
+        self.events.after(timeout, Event::Timeout { request, number: asked.number });
+        self.decide(request);
+    }
+
+    /// Has the gateway of a request decide it.
+    fn decide(&mut self, request: usize) {
+        let now = self.events.now();
+        let asked = &self.requests[request];
+        let mut exclusions = Exclusions::default();
+        for cluster in &asked.excluded {
+            // One request does not fail so often that there were no room.
+            let _ = exclusions.exclude_cluster(ClusterUid(*cluster as u64));
+        }
+        let gateway = asked.gateway;
+        let claim = Claim {
+            request,
+            arrived: asked.arrived,
+            prompt: asked.ask.prompt,
+            key: asked.ask.prompt.session.to_le_bytes(),
+            exclusions,
+            excluded: asked.excluded.clone(),
+            due: Duration::ZERO.into(),
+        };
+        let seen = Seen { pylons: &self.pylons, engines: &self.engines };
+        let served = self.gateways[gateway].arrived(claim, now, &seen);
+        self.act(gateway, served);
+    }
+
+    fn wake(&mut self, gateway: usize) {
+        let now = self.events.now();
+        if self.wakes_at[gateway] != Some(now) {
+            // It was woken earlier, and will be again when that is due.
+            return;
+        }
+        self.wakes_at[gateway] = None;
+        let seen = Seen { pylons: &self.pylons, engines: &self.engines };
+        let served = self.gateways[gateway].wake(now, &seen);
+        self.act(gateway, served);
+    }
+
+    /// A gateway's own attempt has ended, or a cluster has come.
+    fn freed(&mut self, gateway: usize) {
+        let seen = Seen { pylons: &self.pylons, engines: &self.engines };
+        let served = self.gateways[gateway].freed(self.events.now(), &seen);
+        self.act(gateway, served);
+    }
+
+    /// Does what a gateway has decided.
+    fn act(&mut self, gateway: usize, served: Served) {
+        if let Some((request, ticket)) = served.joined {
+            self.requests[request].place = Place::Waiting(ticket);
+        }
+        for (claim, sent) in served.sent {
+            self.send(gateway, claim.request, sent);
+        }
+        for request in served.rejected {
+            self.requests[request].place = Place::Nowhere;
+            self.refused(request);
+        }
+        self.schedule_wake(gateway);
+    }
+
+    /// Has a gateway woken as soon as something may change for those who wait there.
+    fn schedule_wake(&mut self, gateway: usize) {
+        let Some(due) = self.gateways[gateway].next_due() else { return };
+        let seen = Seen { pylons: &self.pylons, engines: &self.engines };
+        let report = self.gateways[gateway].next_report(&seen);
+        self.wake_at(gateway, report.map_or(due, |report| report.min(due)));
+    }
+
+    fn wake_at(&mut self, gateway: usize, at: Duration) {
+        let now = self.events.now();
+        let at = at.max(now);
+        if self.wakes_at[gateway].is_none_or(|known| at < known) {
+            self.wakes_at[gateway] = Some(at);
+            self.events.after(at - now, Event::Wake(gateway));
+        }
+    }
+
+    fn timeout(&mut self, request: usize, number: u64) {
+        let now = self.events.now();
+        let timeout = Duration::from_secs_f64(self.scenario.clients.timeout_ms / 1000.0);
+        let Some(asked) = self.requests.get_mut(request) else { return };
+        // A later try has a timeout of its own.
+        if asked.number != number || asked.arrived + timeout > now {
+            return;
+        }
+        match std::mem::replace(&mut asked.place, Place::Nowhere) {
+            Place::Nowhere => return,
+            Place::Waiting(ticket) => self.gateways[asked.gateway].leave(ticket, now),
+            Place::At(key) => self.give_up(key),
+        }
+        self.tally.timed_out(now);
+        self.try_again_or_end(request);
+    }
+
+    /// A gateway has no place for a request, or gives up on it.
+    fn refused(&mut self, request: usize) {
+        self.tally.rejected(self.events.now());
+        self.try_again_or_end(request);
+    }
+
+    fn try_again_or_end(&mut self, request: usize) {
+        let asked = &mut self.requests[request];
+        if asked.retries_left > 0 {
+            asked.retries_left -= 1;
+            let event = Event::Retry { request, number: asked.number };
+            self.events.after(RETRY_PAUSE, event);
+        } else {
+            self.end(request, false);
+        }
+    }
+
+    /// A request is over.
+    fn end(&mut self, request: usize, is_answered: bool) {
+        let request = self.requests.remove(request);
+        self.source.over(&request.ask, is_answered, &mut self.rng);
+        if self.source.workers().is_some() {
+            // Refused at once, a worker would ask again at the same moment for ever.
+            let pause = if is_answered { Duration::ZERO } else { RETRY_PAUSE };
+            self.events.after(pause, Event::Arrival);
+        }
+    }
+}
