@@ -1,7 +1,24 @@
 //! Policies of other routers, in the simulator only: what ours are compared with.
+//!
+//! Each file has one policy, says whose it is, and what was left out of it. They decide by the same views as our gateways
+//! do, at the same moments; only [`prequal`] and [`oracle`] look at engines, as their modules say.
+
+mod bounded_loads;
+mod candidates;
+mod least_request;
+mod oracle;
+mod power_of_two;
+mod prefix_tree;
+mod prequal;
+mod ranked_bands;
+mod round_robin;
+mod spec;
+#[cfg(test)]
+mod testing;
 
 use std::time::Duration;
 
+pub(super) use self::spec::BaselineSpec;
 use super::{engine::Engine, model::Prompt};
 
 /// One gateway's policy. Each gateway has one of its own; they share nothing.
@@ -29,8 +46,9 @@ pub(super) struct View<'a> {
 pub(super) struct ClusterView {
     /// Whether it is registered and alive, as far as the gateway knows.
     pub(super) is_routable: bool,
-    /// Reported, with this gateway's reservations added.
+    /// Reported, with this gateway's reservations added: requests that the engine has, in slots or in its queue.
     pub(super) running: u64,
+    /// Those of them that have no slot.
     pub(super) queued: u64,
     pub(super) queued_tokens: u64,
     pub(super) slots: u64,
@@ -58,4 +76,28 @@ pub(super) enum Choice {
     },
     /// There is no place: the request waits as long as it may.
     Full,
+}
+
+// === impl ClusterView ===
+
+impl ClusterView {
+    /// Seconds until it has computed so many prompt tokens; without a throughput, never.
+    fn prefill_s(&self, tokens: u64) -> f64 {
+        if tokens == 0 {
+            0.0
+        } else if self.input_tps > 0.0 {
+            tokens as f64 / self.input_tps
+        } else {
+            f64::INFINITY
+        }
+    }
+}
+
+// === impl Choice ===
+
+impl Choice {
+    /// To this cluster, for a policy by which keys belong nowhere; no cluster is no place.
+    fn anywhere(cluster: Option<usize>) -> Self {
+        cluster.map_or(Self::Full, |cluster| Self::Send { cluster, is_overflow: false })
+    }
 }

@@ -2,61 +2,109 @@
 //!
 //! An engine has no clock and schedules nothing by itself: the world asks when it is due, and lets it move on then.
 
+mod clock;
+mod kv_cache;
+mod queue;
+mod slots;
+mod spec;
+
 use std::time::Duration;
 
-use super::model::{AttemptKey, EngineState, Happening, Job};
+pub(super) use self::spec::EngineSpec;
+use self::{
+    clock::Clock,
+    kv_cache::{KvCache, Sequence},
+    slots::SlotEngine,
+};
+use super::model::{AttemptKey, EngineState, Happening, Job, Prompt};
 
 /// An engine of either kind.
-pub(super) enum Engine {
+pub(super) struct Engine {
+    clock: Clock,
+    kind: Kind,
+}
+
+enum Kind {
+    Slots(SlotEngine),
 }
 
 impl Engine {
     /// A request arrives. Call [`Self::advance`] right after it.
     pub(super) fn arrive(&mut self, now: Duration, job: Job) {
-        match *self {}
+        let now = self.clock.work(now);
+        match &mut self.kind {
+            Kind::Slots(engine) => engine.arrive(now, job),
+        }
     }
 
     /// Lets everything happen that is due by `now`, in order, and appends it to `happened`. To be called at every
-    /// `next_due`, never later.
+    /// `next_due`, never later; at other times it changes nothing but what is known of work under way.
     pub(super) fn advance(&mut self, now: Duration, happened: &mut Vec<Happening>) {
-        match *self {}
+        let now = self.clock.work(now);
+        match &mut self.kind {
+            Kind::Slots(engine) => engine.advance(now, happened),
+        }
     }
 
     /// When something happens next by itself.
     pub(super) fn next_due(&self) -> Option<Duration> {
-        match *self {}
+        let due = match &self.kind {
+            Kind::Slots(engine) => engine.next_due(),
+        };
+        self.clock.time(due?)
     }
 
-    /// Takes out a request whose client has left: false when it is not there any more.
+    /// Takes out a request whose client has left: false when it is not there any more. What waits may be due then.
     pub(super) fn cancel(&mut self, now: Duration, attempt: AttemptKey) -> bool {
-        match *self {}
+        let now = self.clock.work(now);
+        match &mut self.kind {
+            Kind::Slots(engine) => engine.cancel(now, attempt),
+        }
     }
 
     /// Takes all requests out, since the engine has died; its caches are empty when it is used again.
     pub(super) fn crash(&mut self) -> Vec<AttemptKey> {
-        match *self {}
+        match &mut self.kind {
+            Kind::Slots(engine) => engine.crash(),
+        }
     }
 
-    /// From now on it works so many times as fast as specified: 0.5 is half speed. What is under way goes on at the
-    /// new speed.
+    /// From now on it works so many times as fast as specified: 0.5 is half speed, 0 is none. What is under way goes
+    /// on at the new speed.
     pub(super) fn set_speed(&mut self, now: Duration, speed: f64) {
-        match *self {}
+        self.clock.set_speed(now, speed);
     }
 
+    /// As of the last [`Self::advance`].
     pub(super) fn state(&self) -> EngineState {
-        match *self {}
+        match &self.kind {
+            Kind::Slots(engine) => engine.state(),
+        }
     }
 
     pub(super) fn slots(&self) -> u64 {
-        match *self {}
+        match &self.kind {
+            Kind::Slots(engine) => engine.slots() as u64,
+        }
     }
 
+    /// Whether a request that arrives now finds a slot, beside those that wait already.
     pub(super) fn has_free_slot(&self) -> bool {
-        match *self {}
+        let EngineState { running, queued, .. } = self.state();
+        running + queued < self.slots()
     }
 
     /// Tokens of this prompt's beginning that its cache holds: what an oracle knows. Changes nothing.
-    pub(super) fn cached_tokens(&self, prompt: &super::model::Prompt) -> u32 {
-        match *self {}
+    pub(super) fn cached_tokens(&self, prompt: &Prompt) -> u32 {
+        self.cache().cached_tokens(&Sequence { prompt: *prompt, generated: 0 })
+    }
+
+    fn cache(&self) -> &KvCache {
+        match &self.kind {
+            Kind::Slots(engine) => engine.cache(),
+        }
     }
 }
+
+#[cfg(test)]
+mod tests;
