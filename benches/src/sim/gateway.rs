@@ -12,9 +12,9 @@ use std::{cell::Cell, cmp::Reverse, collections::BinaryHeap, time::Duration};
 
 use stargate_routing::{Exclusions, Running, Ticket, WaitQueue, Waiting};
 
-use self::chooser::Verdict;
+use self::chooser::{Room, Verdict};
 pub(super) use self::{
-    chooser::Chooser,
+    chooser::{Chooser, Decider},
     knowledge::{Known, Seen, visible_from},
 };
 use super::model::Prompt;
@@ -61,6 +61,10 @@ pub(super) struct Gateway {
     dues: BinaryHeap<Reverse<(Duration, Ticket)>>,
     /// When all waiters are looked at, so that those who wait in vain leave.
     next_sweep: Duration,
+    /// By cluster of the target: room that the last pass over all waiters left, since it was for none of them.
+    in_vain: Vec<Room>,
+    /// To work in.
+    room: Vec<Room>,
 }
 
 // === impl Gateway ===
@@ -78,6 +82,8 @@ impl Gateway {
             queue: WaitQueue::new(order, max_waiters as usize),
             dues: BinaryHeap::new(),
             next_sweep: Duration::ZERO,
+            in_vain: Vec::new(),
+            room: Vec::new(),
         }
     }
 
@@ -137,6 +143,7 @@ impl Gateway {
     /// A cluster has come or gone, as far as this gateway knows.
     pub(super) fn set_routable(&mut self, cluster: usize, is_routable: bool) {
         self.chooser.set_routable(cluster, is_routable);
+        self.in_vain.clear();
     }
 
     pub(super) fn waiting(&self) -> usize {

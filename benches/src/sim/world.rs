@@ -17,7 +17,7 @@ use super::{
     bound::Bound,
     clients::{Ask, Source},
     events::Events,
-    gateway::{Chooser, Claim, Gateway, Known, Seen, Served},
+    gateway::{Chooser, Claim, Decider, Gateway, Known, Seen, Served},
     engine::Engine,
     model::{AttemptKey, Happening, Job},
     outcome::Outcome,
@@ -200,7 +200,8 @@ impl<'a> World<'a> {
             .iter()
             .flat_map(|group| std::iter::repeat_n((&scenario.engines[&group.engine], group.speed), group.count))
             .collect();
-        let gateway = |(number, region): (usize, &usize)| {
+        let deciders = Decider::of_gateways(policy, clusters.len(), regions_of_gateways.len(), rng.u64(..));
+        let gateway = |((number, region), decider): ((usize, &usize), Decider)| {
             let known = clusters.iter().zip(&engines).zip(&specs).map(|((cluster, engine), (spec, speed))| Known {
                 gateway: number,
                 slots: engine.slots(),
@@ -209,9 +210,9 @@ impl<'a> World<'a> {
                 is_routable: cluster.is_alive,
             });
             let slo = seconds(scenario.clients.slo_ms / 1000.0);
-            Gateway::new(Chooser::new(policy, known.collect(), slo, rng.u64(..)))
+            Gateway::new(Chooser::new(policy, decider, known.collect(), slo, rng.u64(..)))
         };
-        let gateways: Vec<Gateway> = regions_of_gateways.iter().enumerate().map(gateway).collect();
+        let gateways: Vec<Gateway> = regions_of_gateways.iter().enumerate().zip(deciders).map(gateway).collect();
         let way = |from: &usize| clusters.iter().map(|cluster| rtt(*from, cluster.region) / 2).collect();
         let ways: Vec<Vec<Duration>> = regions_of_gateways.iter().map(way).collect();
         let longest_way = ways.iter().flatten().max().copied().unwrap_or_default() + RETRY_PAUSE;

@@ -37,7 +37,6 @@ mod pulsar_wait_and_widen;
 mod random;
 mod ranking;
 mod request;
-mod room;
 mod round_robin;
 mod rtt;
 mod sample;
@@ -67,7 +66,6 @@ pub use parameters::{FieldError, PolicyFields, Scalar};
 pub use policy::{Admission, Method, Policy, WaitOrder, Waiting};
 pub use ranking::{Ranking, RankingTable, Slot};
 pub use request::{Exclusions, RoutingRequest};
-pub use room::has_room;
 pub use round_robin::RoundRobinCursor;
 pub use rtt::{BackendRtt, RecentRtts, RttSample, RttSource};
 pub use snapshot::{

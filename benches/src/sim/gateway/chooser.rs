@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use stargate_routing::{
-    Algorithm, Decision, DecisionState, Millis, RoutingRequest, Running, Tokens, Waiting, best_ttft,
-    decide_and_enter, has_place, has_room,
+    Algorithm, Decision, DecisionState, EffectiveStats, Millis, RoutingRequest, Running, Tokens, Waiting, best_ttft,
+    decide_and_enter, has_place,
 };
 
 use super::{
@@ -30,7 +30,8 @@ pub(in crate::sim) struct Chooser {
     unreported: Vec<Vec<Running>>,
 }
 
-enum Decider {
+/// What chooses.
+pub(in crate::sim) enum Decider {
     Ours(Algorithm),
     Baseline(Box<dyn Baseline>),
 }
@@ -43,6 +44,13 @@ pub(super) enum Verdict {
     Refused,
 }
 
+/// Whether a cluster has room for its own keys, and for others'.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Room {
+    pub(super) home: bool,
+    pub(super) open: bool,
+}
+
 /// What tells without another look at the clusters that a request is not late yet.
 pub(super) struct Promise {
     /// The best time to first token of a request without input, in seconds.
@@ -51,15 +59,30 @@ pub(super) struct Promise {
     input_tps: f64,
 }
 
+// === impl Decider ===
+
+impl Decider {
+    /// One for each of so many gateways.
+    pub(in crate::sim) fn of_gateways(policy: &Policy, clusters: usize, gateways: usize, seed: u64) -> Vec<Self> {
+        match &policy.router {
+            Router::Ours(algorithm) => {
+                std::iter::repeat_with(|| Self::Ours(algorithm.clone())).take(gateways).collect()
+            }
+            Router::Baseline(spec) => spec.build(clusters, gateways, seed).into_iter().map(Self::Baseline).collect(),
+        }
+    }
+}
+
 // === impl Chooser ===
 
 impl Chooser {
-    /// `baseline` makes the baseline of this gateway, where the policy is one.
-    pub(in crate::sim) fn new(policy: &Policy, known: Vec<Known>, slo: Duration, seed: u64) -> Self {
-        let decider = match &policy.router {
-            Router::Ours(algorithm) => Decider::Ours(algorithm.clone()),
-            Router::Baseline(spec) => Decider::Baseline(spec.build(known.len(), seed)),
-        };
+    pub(in crate::sim) fn new(
+        policy: &Policy,
+        decider: Decider,
+        known: Vec<Known>,
+        slo: Duration,
+        seed: u64,
+    ) -> Self {
         let knowledge = Knowledge::new(known, policy.accounted);
         Self {
             waiting: policy.waiting.clone(),
@@ -154,20 +177,36 @@ impl Chooser {
         let request = self.request(claim, now.saturating_sub(claim.arrived));
         match &self.decider {
             Decider::Ours(algorithm) => {
-                let target = self.knowledge.target();
-                has_room(target, algorithm, self.state.loads())
-                    && has_place(target, algorithm, &request, &claim.exclusions, &mut self.state)
+                has_place(self.knowledge.target(), algorithm, &request, &claim.exclusions, &mut self.state)
             }
             Decider::Baseline(_) => true,
         }
     }
 
-    /// Whether anybody may find a place.
-    pub(super) fn has_room(&self) -> bool {
-        match &self.decider {
-            Decider::Ours(algorithm) => has_room(self.knowledge.target(), algorithm, self.state.loads()),
-            Decider::Baseline(_) => true,
-        }
+    /// Where there is room by the bounds of the algorithm, as this gateway knows.
+    pub(super) fn room(&self, room: &mut Vec<Room>) {
+        room.clear();
+        let (home, open, unknown) = match &self.decider {
+            Decider::Ours(Algorithm::PulsarWaitAndWiden(parameters)) => {
+                let widening = &parameters.widening;
+                (widening.max_queued, parameters.fallback_max_queued, widening.unknown_concurrency)
+            }
+            Decider::Ours(Algorithm::WaitAndWiden(parameters)) => {
+                let widening = &parameters.widening;
+                (widening.max_queued, widening.max_queued, widening.unknown_concurrency)
+            }
+            // They look at load only, if at all.
+            Decider::Ours(_) | Decider::Baseline(_) => {
+                room.push(Room { home: true, open: true });
+                return;
+            }
+        };
+        // What is kept from other cores is told, so that one look finds all.
+        self.state.loads().flush();
+        room.extend(self.knowledge.target().clusters.iter().map(|cluster| {
+            let stats = EffectiveStats::new(&cluster.stats, &cluster.load, 0);
+            Room { home: stats.has_capacity(home, unknown), open: stats.has_capacity(open, unknown) }
+        }));
     }
 
     /// Whether one that finds no place speaks for all: so it is where the choice depends on load alone.

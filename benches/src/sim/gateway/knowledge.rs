@@ -285,7 +285,8 @@ trait Take {
 
 impl Take for ClusterStats {
     fn take(&mut self, state: &EngineState) {
-        self.num_running_queries = state.running;
+        // Capacity counts what an engine has, in slots or queued.
+        self.num_running_queries = state.running + state.queued;
         self.queue_size = state.queued;
         self.queued_input = Tokens(state.queued_tokens);
         self.input_processing_queries = state.in_prefill;

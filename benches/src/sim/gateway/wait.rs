@@ -4,7 +4,10 @@ use std::{cmp::Reverse, time::Duration};
 
 use stargate_routing::Ticket;
 
-use super::{Claim, Gateway, Served, chooser::Verdict};
+use super::{
+    Claim, Gateway, Served,
+    chooser::{Room, Verdict},
+};
 use crate::sim::engine::Engine;
 
 // === impl Gateway ===
@@ -52,15 +55,16 @@ impl Gateway {
         }
     }
 
-    /// Decides everybody, in the order of service, as long as there is room. In a sweep all are looked at, room or not,
-    /// and those leave who wait in vain.
+    /// Decides everybody, in the order of service, as long as there is room that nobody has looked for in vain. In a sweep
+    /// all are looked at, room or not, and those leave who wait in vain.
     pub(super) fn pass(&mut self, now: Duration, engines: &[Engine], is_sweep: bool, served: &mut Served) {
-        let mut has_room = self.chooser.has_room();
-        if !has_room && !is_sweep {
-            return;
-        }
         if is_sweep {
             self.next_sweep = now + Self::SWEEP;
+            self.in_vain.clear();
+        }
+        let mut has_room = self.has_new_room();
+        if !has_room && !is_sweep {
+            return;
         }
         let promise = self.chooser.promise();
         let mut next = self.queue.first();
@@ -72,12 +76,30 @@ impl Gateway {
                 self.take_out(ticket, now, served);
             } else if has_room {
                 has_room = if self.try_again(ticket, now, engines, served) {
-                    self.chooser.has_room()
+                    self.has_new_room()
                 } else {
                     !self.chooser.one_speaks_for_all()
                 };
             }
         }
+        if has_room {
+            // What room there is now was for none of them; only time makes it theirs, and that is waited for.
+            self.chooser.room(&mut self.in_vain);
+        }
+    }
+
+    /// Whether a cluster has room that the last pass over everybody did not find.
+    fn has_new_room(&mut self) -> bool {
+        let mut room = std::mem::take(&mut self.room);
+        self.chooser.room(&mut room);
+        self.in_vain.resize(room.len(), Room::default());
+        let mut has_new = false;
+        for (now, before) in room.iter().zip(&mut self.in_vain) {
+            has_new |= (now.home && !before.home) || (now.open && !before.open);
+            *before = Room { home: before.home && now.home, open: before.open && now.open };
+        }
+        self.room = room;
+        has_new
     }
 
     /// Decides those whose time has come.
