@@ -32,6 +32,8 @@ pub(super) struct Claim {
     pub(super) excluded: Vec<usize>,
     /// While it waits: when it is decided again, whatever happens.
     pub(super) due: Cell<Duration>,
+    /// While it waits: the clusters of the target where its key is at home.
+    pub(super) home: Box<[usize]>,
 }
 
 /// Where a request was sent.

@@ -357,6 +357,7 @@ impl<'a> World<'a> {
             exclusions,
             excluded: asked.excluded.clone(),
             due: Duration::ZERO.into(),
+            home: Box::default(),
         };
         let seen = Seen { pylons: &self.pylons, engines: &self.engines };
         let served = self.gateways[gateway].arrived(claim, now, &seen);

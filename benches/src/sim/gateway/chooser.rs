@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use stargate_routing::{
-    Algorithm, Decision, DecisionState, EffectiveStats, Millis, RoutingRequest, Running, Tokens, Waiting, best_ttft,
+    Algorithm, Decision, DecisionState, EffectiveStats, Millis, Ranking, RoutingRequest, Running, Tokens, Waiting, best_ttft,
     decide_and_enter, has_place,
 };
 
@@ -207,6 +207,25 @@ impl Chooser {
             let stats = EffectiveStats::new(&cluster.stats, &cluster.load, 0);
             Room { home: stats.has_capacity(home, unknown), open: stats.has_capacity(open, unknown) }
         }));
+    }
+
+    /// The clusters of the target where a request's key is at home; none where that is not known here.
+    pub(super) fn home(&self, claim: &Claim) -> Box<[usize]> {
+        let Decider::Ours(Algorithm::PulsarWaitAndWiden(parameters)) = &self.decider else { return Box::default() };
+        let seed = &parameters.widening.seed;
+        let ranking = Ranking::new(self.knowledge.target(), seed, parameters.weight, &claim.key).to_vec();
+        let ranks = parameters.affinity_group.max(1) as usize;
+        ranking.into_iter().take(ranks).map(|cluster| cluster.0).collect()
+    }
+
+    /// Whether a waiter may find a place where there is `room`: if not, the decision would say so too, at more cost.
+    pub(super) fn may_find(&self, claim: &Claim, room: &[Room], now: Duration) -> bool {
+        let Decider::Ours(Algorithm::PulsarWaitAndWiden(parameters)) = &self.decider else { return true };
+        let is_open = || {
+            now.saturating_sub(claim.arrived) >= parameters.widening.affinity_wait
+                && room.iter().any(|room| room.open)
+        };
+        claim.home.iter().any(|cluster| room[*cluster].home) || is_open()
     }
 
     /// Whether one that finds no place speaks for all: so it is where the choice depends on load alone.

@@ -13,7 +13,7 @@ use crate::sim::engine::Engine;
 // === impl Gateway ===
 
 impl Gateway {
-    pub(super) fn join(&mut self, claim: Claim, until: Duration, now: Duration, served: &mut Served) {
+    pub(super) fn join(&mut self, mut claim: Claim, until: Duration, now: Duration, served: &mut Served) {
         let (arrived, request) = (claim.arrived, claim.request);
         if self.chooser.is_lost(&claim, now, None) {
             served.rejected.push(request);
@@ -23,6 +23,7 @@ impl Gateway {
             self.next_sweep = now + Self::SWEEP;
         }
         claim.due.set(arrived + until);
+        claim.home = self.chooser.home(&claim);
         match self.queue.insert(0, arrived, self.chooser.limit(), claim) {
             Ok(ticket) => {
                 self.dues.push(Reverse((arrived + until, ticket)));
@@ -70,11 +71,10 @@ impl Gateway {
         let mut next = self.queue.first();
         while let Some(ticket) = next.filter(|_| has_room || is_sweep) {
             next = self.queue.after(ticket);
-            let is_lost =
-                self.queue.get(ticket).is_some_and(|claim| self.chooser.is_lost(claim, now, Some(&promise)));
-            if is_lost {
+            let Some(claim) = self.queue.get(ticket) else { continue };
+            if self.chooser.is_lost(claim, now, Some(&promise)) {
                 self.take_out(ticket, now, served);
-            } else if has_room {
+            } else if has_room && self.chooser.may_find(claim, &self.room, now) {
                 has_room = if self.try_again(ticket, now, engines, served) {
                     self.has_new_room()
                 } else {
