@@ -34,6 +34,8 @@ pub(super) struct Lease {
     shared: u32,
     /// Blocks that are its own so far.
     private: u32,
+    /// Tokens that there is room for in all of these.
+    room: u32,
 }
 
 /// A request's own blocks that were left in the cache when it was preempted.
@@ -141,7 +143,7 @@ impl KvCache {
     }
 
     /// Blocks that a sequence of so many tokens holds.
-    pub(super) fn blocks(&self, tokens: u32) -> u32 {
+    fn blocks(&self, tokens: u32) -> u32 {
         tokens.div_ceil(self.block_tokens).min(self.limit_blocks.unwrap_or(u32::MAX))
     }
 
@@ -173,16 +175,26 @@ impl KvCache {
         let session = self.pin(found.session, Owner::Session(sequence.prompt.session), found.runs.group);
         let own = leftover.filter(|_| found.is_whole).map_or(0, |leftover| self.take_back(leftover));
         self.take(private);
-        let lease = Lease { group, session, shared: found.shared, private };
+        let room = self.room(found.shared + private);
+        let lease = Lease { group, session, shared: found.shared, private, room };
         Some((lease, self.spared(found.shared + own, sequence)))
     }
 
-    /// Gives a sequence that has room for `from` tokens what it needs for `to`; that much is [`Self::available`].
-    pub(super) fn grow(&mut self, lease: &mut Lease, from: u32, to: u32) {
-        let more = self.blocks(to) - self.blocks(from);
+    /// Blocks that a sequence lacks to have room for so many tokens.
+    pub(super) fn lacks(&self, lease: &Lease, tokens: u32) -> u32 {
+        if tokens <= lease.room {
+            return 0;
+        }
+        self.blocks(tokens) - lease.room / self.block_tokens
+    }
+
+    /// Gives a sequence the room for so many tokens; what it lacks is [`Self::available`].
+    pub(super) fn grow(&mut self, lease: &mut Lease, tokens: u32) {
+        let more = self.lacks(lease, tokens);
         if more > 0 {
             self.take(more);
             lease.private += more;
+            lease.room = self.room(self.blocks(tokens));
         }
     }
 
@@ -216,6 +228,14 @@ impl KvCache {
             self.unpin(entry);
         }
         leftover
+    }
+
+    /// Tokens that so many blocks have room for: any number, when these are all there are.
+    fn room(&self, blocks: u32) -> u32 {
+        match self.limit_blocks {
+            Some(limit) if blocks >= limit => u32::MAX,
+            _ => blocks.saturating_mul(self.block_tokens),
+        }
     }
 
     fn find(&self, sequence: &Sequence) -> Found {

@@ -2,6 +2,7 @@
 //!
 //! An engine has no clock and schedules nothing by itself: the world asks when it is due, and lets it move on then.
 
+mod batching;
 mod clock;
 mod kv_cache;
 mod queue;
@@ -12,6 +13,7 @@ use std::time::Duration;
 
 pub(super) use self::spec::EngineSpec;
 use self::{
+    batching::BatchingEngine,
     clock::Clock,
     kv_cache::{KvCache, Sequence},
     slots::SlotEngine,
@@ -26,6 +28,7 @@ pub(super) struct Engine {
 
 enum Kind {
     Slots(SlotEngine),
+    Batching(BatchingEngine),
 }
 
 impl Engine {
@@ -34,6 +37,7 @@ impl Engine {
         let now = self.clock.work(now);
         match &mut self.kind {
             Kind::Slots(engine) => engine.arrive(now, job),
+            Kind::Batching(engine) => engine.arrive(now, job),
         }
     }
 
@@ -43,6 +47,7 @@ impl Engine {
         let now = self.clock.work(now);
         match &mut self.kind {
             Kind::Slots(engine) => engine.advance(now, happened),
+            Kind::Batching(engine) => engine.advance(now, happened),
         }
     }
 
@@ -50,6 +55,7 @@ impl Engine {
     pub(super) fn next_due(&self) -> Option<Duration> {
         let due = match &self.kind {
             Kind::Slots(engine) => engine.next_due(),
+            Kind::Batching(engine) => engine.next_due(),
         };
         self.clock.time(due?)
     }
@@ -59,6 +65,7 @@ impl Engine {
         let now = self.clock.work(now);
         match &mut self.kind {
             Kind::Slots(engine) => engine.cancel(now, attempt),
+            Kind::Batching(engine) => engine.cancel(now, attempt),
         }
     }
 
@@ -66,6 +73,7 @@ impl Engine {
     pub(super) fn crash(&mut self) -> Vec<AttemptKey> {
         match &mut self.kind {
             Kind::Slots(engine) => engine.crash(),
+            Kind::Batching(engine) => engine.crash(),
         }
     }
 
@@ -79,12 +87,14 @@ impl Engine {
     pub(super) fn state(&self) -> EngineState {
         match &self.kind {
             Kind::Slots(engine) => engine.state(),
+            Kind::Batching(engine) => engine.state(),
         }
     }
 
     pub(super) fn slots(&self) -> u64 {
         match &self.kind {
             Kind::Slots(engine) => engine.slots() as u64,
+            Kind::Batching(engine) => engine.slots() as u64,
         }
     }
 
@@ -102,6 +112,7 @@ impl Engine {
     fn cache(&self) -> &KvCache {
         match &self.kind {
             Kind::Slots(engine) => engine.cache(),
+            Kind::Batching(engine) => engine.cache(),
         }
     }
 }

@@ -3,7 +3,13 @@
 use anyhow::Context;
 use serde::Deserialize;
 
-use super::{Engine, Kind, clock::Clock, kv_cache::KvCache, slots::SlotEngine};
+use super::{
+    Engine, Kind,
+    batching::{BatchingEngine, Costs},
+    clock::{Clock, Picos},
+    kv_cache::KvCache,
+    slots::SlotEngine,
+};
 
 /// An engine's properties, at nominal speed.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
@@ -23,6 +29,25 @@ pub(in crate::sim) enum EngineSpec {
         #[serde(default = "default_block_tokens")]
         block_tokens: u32,
     },
+    /// Continuous batching in steps, with prefills cut into chunks, and preemption when the KV memory is full: as in
+    /// vLLM.
+    Batching {
+        slots: u32,
+        /// Tokens computed in one step at most.
+        batched_tokens: u32,
+        /// 0: without a limit.
+        #[serde(default)]
+        kv_tokens: u64,
+        #[serde(default = "default_block_tokens")]
+        block_tokens: u32,
+        /// What any step takes.
+        step_ms: f64,
+        prefill_us_per_token: f64,
+        decode_us_per_request: f64,
+        /// For the tokens that all requests in decode have so far.
+        #[serde(default)]
+        context_us_per_1k_tokens: f64,
+    },
 }
 
 const SLOTS_MAX: u32 = 4_096;
@@ -30,6 +55,11 @@ const SLOTS_MAX: u32 = 4_096;
 const TPS_MIN: f64 = 1.0;
 const TPS_MAX: f64 = 1e9;
 const KV_TOKENS_MAX: u32 = 4_000_000_000;
+const BATCHED_TOKENS_MAX: u32 = 1 << 20;
+/// Of what a step takes, in ms; of a token or request in it, in us.
+const STEP_MS_MIN: f64 = 1e-3;
+const STEP_MS_MAX: f64 = 10_000.0;
+const STEP_US_MAX: f64 = 10_000.0;
 const BLOCK_TOKENS_MAX: u32 = 1 << 16;
 
 /// vLLM's.
@@ -49,6 +79,25 @@ impl EngineSpec {
                 within("decode_tps", decode_tps, TPS_MIN, TPS_MAX)?;
                 memory(kv_tokens, block_tokens)
             }
+            Self::Batching {
+                slots,
+                batched_tokens,
+                kv_tokens,
+                block_tokens,
+                step_ms,
+                prefill_us_per_token,
+                decode_us_per_request,
+                context_us_per_1k_tokens,
+            } => {
+                within("slots", slots.into(), 1.0, SLOTS_MAX.into())?;
+                within("batched_tokens", batched_tokens.into(), slots.into(), BATCHED_TOKENS_MAX.into())
+                    .context("a step has a token for each slot")?;
+                within("step_ms", step_ms, STEP_MS_MIN, STEP_MS_MAX)?;
+                within("prefill_us_per_token", prefill_us_per_token, 0.0, STEP_US_MAX)?;
+                within("decode_us_per_request", decode_us_per_request, 0.0, STEP_US_MAX)?;
+                within("context_us_per_1k_tokens", context_us_per_1k_tokens, 0.0, STEP_US_MAX)?;
+                memory(kv_tokens, block_tokens)
+            }
         }
     }
 
@@ -59,6 +108,25 @@ impl EngineSpec {
                 let cache = KvCache::new(kv_tokens, block_tokens);
                 Kind::Slots(SlotEngine::new(slots as usize, prefill_tps, decode_tps, cache))
             }
+            Self::Batching {
+                slots,
+                batched_tokens,
+                kv_tokens,
+                block_tokens,
+                step_ms,
+                prefill_us_per_token,
+                decode_us_per_request,
+                context_us_per_1k_tokens,
+            } => {
+                let costs = Costs {
+                    step: Picos::from_seconds(step_ms / 1e3),
+                    prefill_token: Picos::from_seconds(prefill_us_per_token / 1e6),
+                    decode: Picos::from_seconds(decode_us_per_request / 1e6),
+                    context_token: Picos::from_seconds(context_us_per_1k_tokens / 1e9),
+                };
+                let cache = KvCache::new(kv_tokens, block_tokens);
+                Kind::Batching(BatchingEngine::new(slots as usize, batched_tokens, costs, cache))
+            }
         };
         Engine { clock: Clock::new(), kind }
     }
@@ -67,6 +135,10 @@ impl EngineSpec {
     pub(in crate::sim) fn reported_input_tps(&self) -> f64 {
         match *self {
             Self::Slots { prefill_tps, .. } => prefill_tps,
+            Self::Batching { batched_tokens, step_ms, prefill_us_per_token, .. } => {
+                let tokens = f64::from(batched_tokens);
+                tokens / (step_ms / 1e3 + tokens * prefill_us_per_token / 1e6)
+            }
         }
     }
 }
