@@ -5,7 +5,8 @@
 //! and what is a request's alone. So a request costs the same whatever its length. Runs that no running request uses are
 //! given up from their ends, the least recently used first; that is what vLLM does, since it frees a sequence's blocks
 //! last one first, and a session's go before its group's. What differs:
-//! - A run is used and kept as a whole, also by a prompt that needs only its beginning.
+//! - A run is used and kept as a whole, also by a prompt that needs only its beginning, unless that prompt then has no
+//!   room.
 //! - When two requests compute the same blocks at once, the first one's become the shared run, the second one's are its
 //!   own: held as long, but never found again.
 //! - Room that holds nothing is taken before anything is given up; vLLM keeps to the order in which blocks were freed.
@@ -168,7 +169,8 @@ impl KvCache {
     ) -> Option<(Lease, u32)> {
         let found = self.find(sequence);
         let private = self.blocks(tokens).saturating_sub(found.shared);
-        if u64::from(private) > self.available() - self.idle(found.group) - self.idle(found.session) {
+        let kept = self.idle(found.group) + self.idle(found.session);
+        if u64::from(private) > self.available() - kept && !self.cut_to_room(&found, private) {
             return None;
         }
         let group = self.pin(found.group, Owner::Group(sequence.prompt.group), 0);
@@ -274,6 +276,32 @@ impl KvCache {
             Place::At(id) if self.entries.get(id).pins == 0 => u64::from(self.entries.get(id).blocks),
             _ => 0,
         }
+    }
+
+    /// Gives up what a sequence does not need of the runs that it begins with, when it lacks just that to have room.
+    fn cut_to_room(&mut self, found: &Found, private: u32) -> bool {
+        let group = self.cached(found.group).min(found.runs.group);
+        let needed = [(found.session, found.shared - group), (found.group, group)];
+        let kept: u64 = needed.iter().map(|&(place, blocks)| self.idle(place).min(blocks.into())).sum();
+        if u64::from(private) > self.available() - kept {
+            return false;
+        }
+        for (place, blocks) in needed {
+            if let Place::At(id) = place
+                && self.entries.get(id).pins == 0
+            {
+                let entry = self.entries.get_mut(id);
+                let cut = u64::from(entry.blocks - blocks);
+                entry.blocks = blocks;
+                self.free += cut;
+                self.evictable -= cut;
+                // It stays as a place for what is about to be computed.
+                if blocks == 0 && cut > 0 {
+                    self.entries.unlink(id);
+                }
+            }
+        }
+        true
     }
 
     fn spared(&self, blocks: u32, sequence: &Sequence) -> u32 {

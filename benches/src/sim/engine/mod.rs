@@ -14,7 +14,7 @@ use std::time::Duration;
 pub(super) use self::spec::EngineSpec;
 use self::{
     batching::BatchingEngine,
-    clock::Clock,
+    clock::{Clock, Picos},
     kv_cache::{KvCache, Sequence},
     slots::SlotEngine,
 };
@@ -23,6 +23,8 @@ use super::model::{AttemptKey, EngineState, Happening, Job, Prompt};
 /// An engine of either kind.
 pub(super) struct Engine {
     clock: Clock,
+    /// When it was last told something.
+    now: Duration,
     kind: Kind,
 }
 
@@ -34,7 +36,7 @@ enum Kind {
 impl Engine {
     /// A request arrives. Call [`Self::advance`] right after it.
     pub(super) fn arrive(&mut self, now: Duration, job: Job) {
-        let now = self.clock.work(now);
+        let now = self.work(now);
         match &mut self.kind {
             Kind::Slots(engine) => engine.arrive(now, job),
             Kind::Batching(engine) => engine.arrive(now, job),
@@ -44,7 +46,7 @@ impl Engine {
     /// Lets everything happen that is due by `now`, in order, and appends it to `happened`. To be called at every
     /// `next_due`, never later; at other times it changes nothing but what is known of work under way.
     pub(super) fn advance(&mut self, now: Duration, happened: &mut Vec<Happening>) {
-        let now = self.clock.work(now);
+        let now = self.work(now);
         match &mut self.kind {
             Kind::Slots(engine) => engine.advance(now, happened),
             Kind::Batching(engine) => engine.advance(now, happened),
@@ -57,12 +59,13 @@ impl Engine {
             Kind::Slots(engine) => engine.next_due(),
             Kind::Batching(engine) => engine.next_due(),
         };
-        self.clock.time(due?)
+        // While it stands still, what is due at once has been so since it stopped.
+        Some(self.clock.time(due?)?.max(self.now))
     }
 
     /// Takes out a request whose client has left: false when it is not there any more. What waits may be due then.
     pub(super) fn cancel(&mut self, now: Duration, attempt: AttemptKey) -> bool {
-        let now = self.clock.work(now);
+        let now = self.work(now);
         match &mut self.kind {
             Kind::Slots(engine) => engine.cancel(now, attempt),
             Kind::Batching(engine) => engine.cancel(now, attempt),
@@ -80,6 +83,7 @@ impl Engine {
     /// From now on it works so many times as fast as specified: 0.5 is half speed, 0 is none. What is under way goes
     /// on at the new speed.
     pub(super) fn set_speed(&mut self, now: Duration, speed: f64) {
+        self.now = now;
         self.clock.set_speed(now, speed);
     }
 
@@ -107,6 +111,11 @@ impl Engine {
     /// Tokens of this prompt's beginning that its cache holds: what an oracle knows. Changes nothing.
     pub(super) fn cached_tokens(&self, prompt: &Prompt) -> u32 {
         self.cache().cached_tokens(&Sequence { prompt: *prompt, generated: 0 })
+    }
+
+    fn work(&mut self, now: Duration) -> Picos {
+        self.now = now;
+        self.clock.work(now)
     }
 
     fn cache(&self) -> &KvCache {

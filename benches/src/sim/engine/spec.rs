@@ -1,5 +1,7 @@
 //! What kinds of engines there are, as scenarios describe them.
 
+use std::time::Duration;
+
 use anyhow::Context;
 use serde::Deserialize;
 
@@ -128,7 +130,7 @@ impl EngineSpec {
                 Kind::Batching(BatchingEngine::new(slots as usize, batched_tokens, costs, cache))
             }
         };
-        Engine { clock: Clock::new(), kind }
+        Engine { clock: Clock::new(), now: Duration::ZERO, kind }
     }
 
     /// The prefill throughput that it would report, in input tokens/s: with nothing else to do.

@@ -1,5 +1,7 @@
 //! What engines of slots do with a few requests, as worked out by hand. Other tests use what drives them here.
 
+pub(super) mod random;
+
 use std::time::Duration;
 
 use super::{

@@ -1,9 +1,12 @@
-//! Steps as worked out by hand.
+//! Steps as worked out by hand, and that steps taken together come to the same as one by one.
+
+use proptest::prelude::*;
 
 use super::super::{
-    EngineSpec,
+    EngineSpec, Kind,
     tests::{
         MS, Timeline, alone, arrive, of_session,
+        random::{acts, assert_alike, batching_spec, time},
         run, shown, timeline,
     },
 };
@@ -186,4 +189,20 @@ fn what_is_under_way_goes_on_at_the_new_speed() {
     engine.set_speed(76 * MS, 2.0);
     run(&mut engine, 1_000 * MS, &mut timeline);
     assert_eq!(shown(&timeline), ["0: 0 begins with 0", "30: 0 first token", "94.5: 0 ends"]);
+}
+
+proptest! {
+    #[test]
+    fn steps_together_are_as_steps_one_by_one(
+        spec in batching_spec(),
+        acts in acts(),
+        mut looks in prop::collection::vec(time(), 0..20),
+    ) {
+        looks.sort();
+        let mut one_by_one = spec.build();
+        if let Kind::Batching(engine) = &mut one_by_one.kind {
+            engine.steps_max = 1;
+        }
+        assert_alike([&mut one_by_one, &mut spec.build()], &acts, &looks)?;
+    }
 }
