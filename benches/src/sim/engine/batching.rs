@@ -164,6 +164,11 @@ impl BatchingEngine {
         }
     }
 
+    /// Running and queued.
+    pub(super) fn requests(&self) -> usize {
+        self.running.len() + self.queue.len()
+    }
+
     pub(super) fn slots(&self) -> usize {
         self.slots
     }

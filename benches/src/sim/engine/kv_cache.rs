@@ -13,18 +13,16 @@
 //! - A sequence that is larger than the memory holds all of it, and no more.
 
 mod entries;
+mod lookup;
+mod sequence;
 
 use std::collections::HashMap;
 
-use self::entries::{Entries, EntryId, Owner};
-use super::super::model::Prompt;
-
-/// What a request's KV memory is for: its prompt and the tokens generated so far.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Sequence {
-    pub(super) prompt: Prompt,
-    pub(super) generated: u32,
-}
+pub(super) use self::sequence::Sequence;
+use self::{
+    entries::{Entries, EntryId, Owner},
+    lookup::{Found, Place},
+};
 
 /// What a running request holds.
 #[derive(Debug)]
@@ -60,50 +58,6 @@ pub(super) struct KvCache {
     groups: HashMap<u32, EntryId>,
     sessions: HashMap<u32, EntryId>,
     leftovers: u64,
-}
-
-/// Where a sequence's shared runs of blocks end, counted in blocks.
-struct Runs {
-    group: u32,
-    session: u32,
-}
-
-/// Where a shared run is.
-#[derive(Clone, Copy)]
-enum Place {
-    /// There is none to be, or it does not fit the sequence.
-    Nowhere,
-    /// Not there yet.
-    New,
-    At(EntryId),
-}
-
-/// What the cache has of a sequence.
-struct Found {
-    runs: Runs,
-    group: Place,
-    session: Place,
-    /// Blocks from the sequence's beginning on that are in these two, and whether that is all that could be.
-    shared: u32,
-    is_whole: bool,
-}
-
-// === impl Sequence ===
-
-impl Sequence {
-    /// At least 1.
-    pub(super) fn tokens(&self) -> u32 {
-        (self.prompt.tokens() + self.generated).max(1)
-    }
-
-    fn runs(&self, block_tokens: u32) -> Runs {
-        let prompt = &self.prompt;
-        let answer = if prompt.is_continued { self.generated } else { 0 };
-        Runs {
-            group: prompt.group_tokens / block_tokens,
-            session: (prompt.group_tokens + prompt.session_tokens + answer) / block_tokens,
-        }
-    }
 }
 
 // === impl KvCache ===
@@ -237,44 +191,6 @@ impl KvCache {
         match self.limit_blocks {
             Some(limit) if blocks >= limit => u32::MAX,
             _ => blocks.saturating_mul(self.block_tokens),
-        }
-    }
-
-    fn find(&self, sequence: &Sequence) -> Found {
-        let runs = sequence.runs(self.block_tokens);
-        let prompt = &sequence.prompt;
-        let group = match self.groups.get(&prompt.group) {
-            _ if runs.group == 0 => Place::Nowhere,
-            None => Place::New,
-            Some(&id) => Place::At(id),
-        };
-        let session = match self.sessions.get(&prompt.session) {
-            _ if runs.session == runs.group && !prompt.is_continued => Place::Nowhere,
-            None => Place::New,
-            Some(&id) if self.entries.get(id).start == runs.group => Place::At(id),
-            Some(_) => Place::Nowhere,
-        };
-        let mut shared = self.cached(group).min(runs.group);
-        if shared == runs.group {
-            shared += self.cached(session).min(runs.session - runs.group);
-        }
-        let end = if matches!(session, Place::Nowhere) { runs.group } else { runs.session };
-        Found { runs, group, session, shared, is_whole: shared == end }
-    }
-
-    /// Blocks of a run.
-    fn cached(&self, place: Place) -> u32 {
-        match place {
-            Place::At(id) => self.entries.get(id).blocks,
-            Place::Nowhere | Place::New => 0,
-        }
-    }
-
-    /// Blocks of a run that could be given up.
-    fn idle(&self, place: Place) -> u64 {
-        match place {
-            Place::At(id) if self.entries.get(id).pins == 0 => u64::from(self.entries.get(id).blocks),
-            _ => 0,
         }
     }
 

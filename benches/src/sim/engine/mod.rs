@@ -104,8 +104,11 @@ impl Engine {
 
     /// Whether a request that arrives now finds a slot, beside those that wait already.
     pub(super) fn has_free_slot(&self) -> bool {
-        let EngineState { running, queued, .. } = self.state();
-        running + queued < self.slots()
+        let requests = match &self.kind {
+            Kind::Slots(engine) => engine.requests(),
+            Kind::Batching(engine) => engine.requests(),
+        };
+        (requests as u64) < self.slots()
     }
 
     /// Tokens of this prompt's beginning that its cache holds: what an oracle knows. Changes nothing.

@@ -158,3 +158,62 @@ fn within(property: &str, value: f64, min: f64, max: f64) -> anyhow::Result<()> 
     anyhow::ensure!((min..=max).contains(&value), "{property} = {value}: must be from {min} to {max}");
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(properties: &str) -> EngineSpec {
+        serde_json::from_str(&format!("{{{properties}}}")).unwrap()
+    }
+
+    const SLOTS: &str = r#""kind": "slots", "slots": 25, "prefill_tps": 66610, "decode_tps": 128.6"#;
+    const BATCHING: &str = r#""kind": "batching", "slots": 25, "batched_tokens": 2048, "step_ms": 10,
+        "prefill_us_per_token": 15, "decode_us_per_request": 50"#;
+
+    #[test]
+    fn what_is_left_out_has_its_default() {
+        let spec = EngineSpec::Slots {
+            slots: 25,
+            prefill_tps: 66_610.0,
+            decode_tps: 128.6,
+            kv_tokens: 0,
+            block_tokens: 16,
+        };
+        assert_eq!(parse(SLOTS), spec);
+        let EngineSpec::Batching { block_tokens, context_us_per_1k_tokens, .. } = parse(BATCHING) else {
+            panic!("another kind")
+        };
+        assert_eq!((block_tokens, context_us_per_1k_tokens), (16, 0.0));
+        let unknown = serde_json::from_str::<EngineSpec>(&format!("{{{SLOTS}, \"step_ms\": 1}}"));
+        assert!(unknown.unwrap_err().to_string().contains("unknown field `step_ms`"));
+    }
+
+    #[test]
+    fn what_it_reports_is_prefill_with_nothing_else_to_do() {
+        assert!((parse(SLOTS).reported_input_tps() - 66_610.0).abs() < 1e-9);
+        // 2048 tokens in 10 + 30.72 ms.
+        assert!((parse(BATCHING).reported_input_tps() - 50_294.695_481).abs() < 1e-6);
+    }
+
+    #[test]
+    fn an_error_names_what_is_out_of_its_bounds() {
+        let error = |spec: &str, from: &str, to: &str| {
+            assert!(parse(spec).validate().is_ok() && spec.contains(from));
+            format!("{:#}", parse(&spec.replace(from, to)).validate().unwrap_err())
+        };
+        let slots = error(SLOTS, "\"slots\": 25", "\"slots\": 0");
+        assert_eq!(slots, "slots = 0: must be from 1 to 4096");
+        let pace = error(SLOTS, "128.6", "0.5");
+        assert_eq!(pace, "decode_tps = 0.5: must be from 1 to 1000000000");
+        let budget = error(BATCHING, "2048", "24");
+        assert_eq!(
+            budget,
+            "a step has a token for each slot: batched_tokens = 24: must be from 25 to 1048576"
+        );
+        let step = error(BATCHING, "\"step_ms\": 10", "\"step_ms\": 0");
+        assert_eq!(step, "step_ms = 0: must be from 0.001 to 10000");
+        let memory = error(SLOTS, "128.6", "128.6, \"kv_tokens\": 15");
+        assert_eq!(memory, "without a limit it is 0: kv_tokens = 15: must be from 16 to 4000000000");
+    }
+}

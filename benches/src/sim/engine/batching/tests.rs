@@ -1,5 +1,7 @@
 //! Steps as worked out by hand, and that steps taken together come to the same as one by one.
 
+use std::time::Duration;
+
 use proptest::prelude::*;
 
 use super::super::{
@@ -30,7 +32,7 @@ fn spec(slots: u32, batched_tokens: u32, kv_tokens: u64) -> EngineSpec {
 fn prefills_in_chunks_take_turns_with_decodes() {
     // 0–20: 10 tokens of the first prompt. 20–40: 5 of each. 40–55: 3 of the second, and a token for the first.
     // 55–69: a token for both. 69–81: one for the first.
-    let jobs = [(0 * MS, alone(0, 15, 4)), (5 * MS, alone(1, 8, 2))];
+    let jobs = [(Duration::ZERO, alone(0, 15, 4)), (5 * MS, alone(1, 8, 2))];
     assert_eq!(
         shown(&timeline(&spec(3, 10, 0), jobs)),
         [
@@ -48,7 +50,7 @@ fn prefills_in_chunks_take_turns_with_decodes() {
 fn who_finds_no_budget_waits_for_the_next_step() {
     // Three tokens a step. 0–13: the first prompt. 13–27: one token, 2 of the second prompt. 27–41: a token, the second
     // prompt's last, 1 of the third prompt. 41–56: two tokens, the third prompt's last. 56–70, 70–82, 82–94.
-    let jobs = [(0 * MS, alone(0, 3, 5)), (1 * MS, alone(1, 3, 5)), (2 * MS, alone(2, 2, 1))];
+    let jobs = [(Duration::ZERO, alone(0, 3, 5)), (MS, alone(1, 3, 5)), (2 * MS, alone(2, 2, 1))];
     assert_eq!(
         shown(&timeline(&spec(3, 3, 0), jobs)),
         [
@@ -69,7 +71,7 @@ fn who_finds_no_budget_waits_for_the_next_step() {
 fn who_began_last_gives_way_and_goes_on_where_it_was() {
     // Four blocks. 17–36 both hold two; for its ninth token the first takes one of the second's, whose other one stays.
     // 36–84: four tokens. 84–98: the second's prompt and first token again, but for the block that is left. 98–110.
-    let jobs = [(0 * MS, alone(0, 7, 6)), (1 * MS, alone(1, 7, 3))];
+    let jobs = [(Duration::ZERO, alone(0, 7, 6)), (MS, alone(1, 7, 3))];
     let spec = spec(2, 10, 16);
     assert_eq!(
         shown(&timeline(&spec, jobs)),
@@ -114,7 +116,7 @@ fn steps_take_longer_as_contexts_grow() {
         (*prefill_us_per_token, *decode_us_per_request, *context_us_per_1k_tokens) = (0.0, 0.0, 1_000.0);
     }
     // 10 ms each, and 1 us for each of 1001, 1002 and 1003 tokens. The second comes in the middle of the third step.
-    let jobs = [(0 * MS, alone(0, 1_000, 4)), (25 * MS, alone(1, 10, 2))];
+    let jobs = [(Duration::ZERO, alone(0, 1_000, 4)), (25 * MS, alone(1, 10, 2))];
     assert_eq!(shown(&timeline(&spec, jobs[..1].to_vec())).last().unwrap(), "43.006: 0 ends");
     assert_eq!(
         shown(&timeline(&spec, jobs)),
@@ -134,7 +136,7 @@ fn whoever_leaves_makes_way_from_the_next_step_on() {
     let after_cancelling = |attempt, at| {
         let (mut engine, mut timeline) = (spec(2, 10, 0).build(), Timeline::new());
         for job in [alone(0, 15, 3), alone(1, 8, 1), alone(2, 5, 1)] {
-            arrive(&mut engine, 0 * MS, job, &mut timeline);
+            arrive(&mut engine, Duration::ZERO, job, &mut timeline);
         }
         run(&mut engine, at, &mut timeline);
         timeline.clear();
@@ -166,8 +168,8 @@ fn whoever_leaves_makes_way_from_the_next_step_on() {
 #[test]
 fn a_crash_takes_all_out() {
     let (mut engine, mut timeline) = (spec(1, 10, 400).build(), Timeline::new());
-    arrive(&mut engine, 0 * MS, of_session(0, 7, 10, 5), &mut timeline);
-    arrive(&mut engine, 1 * MS, of_session(1, 7, 10, 5), &mut timeline);
+    arrive(&mut engine, Duration::ZERO, of_session(0, 7, 10, 5), &mut timeline);
+    arrive(&mut engine, MS, of_session(1, 7, 10, 5), &mut timeline);
     run(&mut engine, 30 * MS, &mut timeline);
     assert_eq!(engine.cached_tokens(&of_session(2, 7, 10, 1).prompt), 8);
     assert_eq!(engine.crash(), [AttemptKey(0), AttemptKey(1)]);
@@ -181,7 +183,7 @@ fn a_crash_takes_all_out() {
 #[test]
 fn what_is_under_way_goes_on_at_the_new_speed() {
     let (mut engine, mut timeline) = (spec(1, 10, 0).build(), Timeline::new());
-    arrive(&mut engine, 0 * MS, alone(0, 10, 6), &mut timeline);
+    arrive(&mut engine, Duration::ZERO, alone(0, 10, 6), &mut timeline);
     run(&mut engine, 10 * MS, &mut timeline);
     engine.set_speed(10 * MS, 0.5);
     // The first token comes at 40. Of 60 ms for five more, 18 are over.

@@ -2,7 +2,7 @@
 
 mod blocks;
 
-use super::*;
+use super::{super::super::model::Prompt, *};
 
 /// A sequence whose runs have so many tokens each; session 7 is of group 1.
 fn sequence(group_tokens: u32, session: u32, session_tokens: u32, own_tokens: u32) -> Sequence {

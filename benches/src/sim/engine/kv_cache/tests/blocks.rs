@@ -55,7 +55,7 @@ impl Blocks {
     }
 
     fn shared(&self, sequence: &Sequence) -> Vec<Content> {
-        (0..)
+        (0..sequence.tokens())
             .map(|place| self.content(sequence, place))
             .take_while(|&content| self.find(content).is_some())
             .collect()
