@@ -65,10 +65,10 @@ fn idle_clusters_are_chosen_by_time_to_first_token() {
     assert_eq!(told.decide(), home(1));
     told.truths[0].state.queued_tokens = 399;
     assert_eq!(told.decide(), home(0));
-    // A cache that has 100 tokens more is worth 0.1 s.
-    told.truths[2].cached_tokens = 101;
+    // It is 2 ms better than the last one, as much as 2 cached tokens.
+    told.truths[2].cached_tokens = 1;
     assert_eq!(told.decide(), overflow(0));
-    told.truths[2].cached_tokens = 103;
+    told.truths[2].cached_tokens = 3;
     assert_eq!(told.decide(), home(2));
 }
 
@@ -129,7 +129,7 @@ fn a_full_warm_cluster_is_waited_for_as_long_as_a_cold_prefill_costs() {
     told.set_ends_per_s(0, 10);
     told.truths[0].cached_tokens = 1000;
     told.take(0, 14);
-    // 15 of 20 slots free would be 4/3; with 10 of 20 the price is 2. It waits for 5 of 10 a second: 0.5 s.
+    // With 10 of 20 slots free the price is 2. It waits for 5 to end, of 10 a second: 0.5 s.
     for (elapsed_ms, expected) in [(0, Choice::Full), (1499, Choice::Full), (1501, overflow(1))] {
         told.elapsed = Duration::from_millis(elapsed_ms);
         assert_eq!(told.decide(), expected, "{elapsed_ms} ms");
