@@ -9,6 +9,7 @@ mod engine;
 mod events;
 mod model;
 mod outcome;
+mod report;
 
 /// Options of `sim`.
 #[derive(clap::Args)]

@@ -7,8 +7,7 @@ use std::time::Duration;
 use super::model::{AttemptKey, EngineState, Happening, Job};
 
 /// An engine of either kind.
-pub(super) enum Engine {
-}
+pub(super) enum Engine {}
 
 impl Engine {
     /// A request arrives. Call [`Self::advance`] right after it.
