@@ -5,6 +5,7 @@ mod children;
 mod ci;
 mod demo;
 mod ebpf;
+mod evidence;
 mod fuzz;
 mod interleavings;
 mod python;
@@ -31,6 +32,8 @@ enum Task {
     Ci,
     /// Fuzzes what reads configuration and routing expressions.
     Fuzz(fuzz::Options),
+    /// Makes `docs/evidence/` anew: simulates every scenario, and measures the gateway beside its peers.
+    Evidence(evidence::Options),
     /// Installs what building the kernel programs needs (Debian and Ubuntu; elsewhere says what to do).
     SetupEbpf,
     /// Builds the kernel programs and embeds them in the daemon.
@@ -42,6 +45,7 @@ fn main() -> ExitCode {
         Task::Demo(options) => demo::run(&options),
         Task::Ci => ci::run(),
         Task::Fuzz(options) => fuzz::run_chosen(&options),
+        Task::Evidence(options) => evidence::run_all(&options),
         Task::SetupEbpf => ebpf::set_up(),
         Task::BuildEbpf(options) => ebpf::run(&options),
     };
