@@ -70,8 +70,9 @@ fn who_finds_no_budget_waits_for_the_next_step() {
 #[test]
 fn who_began_last_gives_way_and_goes_on_where_it_was() {
     // Four blocks. 17–36 both hold two; for its ninth token the first takes one of the second's, whose other one stays.
-    // 36–84: four tokens. 84–98: the second's prompt and first token again, but for the block that is left. 98–110.
-    let jobs = [(Duration::ZERO, alone(0, 7, 6)), (MS, alone(1, 7, 3))];
+    // 36–84: four tokens. 84–101: the second's prompt and first token again, but for the block that is left, and the
+    // third, which came before the second gave way but waits behind it. 101–113.
+    let jobs = [(Duration::ZERO, alone(0, 7, 6)), (MS, alone(1, 7, 3)), (20 * MS, alone(2, 3, 1))];
     let spec = spec(2, 10, 16);
     assert_eq!(
         shown(&timeline(&spec, jobs)),
@@ -82,7 +83,10 @@ fn who_began_last_gives_way_and_goes_on_where_it_was() {
             "36: 1 first token",
             "84: 0 ends",
             "84: 1 begins with 4",
-            "110: 1 ends",
+            "84: 2 begins with 0",
+            "101: 2 first token",
+            "101: 2 ends",
+            "113: 1 ends",
         ]
     );
     let (mut engine, mut timeline) = (spec.build(), Timeline::new());
@@ -92,11 +96,11 @@ fn who_began_last_gives_way_and_goes_on_where_it_was() {
     run(&mut engine, 40 * MS, &mut timeline);
     let state = EngineState {
         running: 1,
-        queued: 1,
-        queued_tokens: 8,
+        queued: 2,
+        queued_tokens: 8 + 3,
         in_prefill: 0,
         in_decode: 1,
-        total_tokens: 14,
+        total_tokens: 17,
         kv_capacity_tokens: 16,
         kv_used_tokens: 12,
     };

@@ -162,7 +162,7 @@ struct Sessions {
 impl Sessions {
     fn sequence(&self, session: u32, more_tokens: u32) -> Sequence {
         let group = session / 3;
-        let is_continued = session % 3 == 0;
+        let is_continued = session.is_multiple_of(3);
         let (more, own_tokens) = if is_continued { (more_tokens, 0) } else { (0, more_tokens) };
         let prompt = Prompt {
             group,
