@@ -96,7 +96,7 @@ impl Gateway {
         if !self.queue.is_empty() {
             self.serve_ahead(&claim, now, world.engines, &mut served);
         }
-        match self.chooser.choose(&claim, now, world.engines) {
+        match self.chooser.choose(&claim, false, now, world.engines) {
             Verdict::Sent(sent) => served.sent.push((claim, sent)),
             Verdict::Refused => served.rejected.push(claim.request),
             Verdict::Wait(until) => self.join(claim, until, now, &mut served),

@@ -4,6 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::Slot;
+
 /// A routing algorithm with its parameters.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Algorithm {
@@ -82,6 +84,9 @@ pub struct PulsarWaitAndWidenParameters {
     pub primary_admission: PrimaryAdmission,
     /// Requests beyond the slots of a cluster that overflow may queue there.
     pub fallback_max_queued: u64,
+    /// Share of the affinity wait that depends on the key, within 0..=1; see
+    /// [`PulsarWaitAndWidenParameters::affinity_wait_of`].
+    pub affinity_wait_spread: f64,
     /// Between the openings of two bands of ranks; zero opens all at once, `None` is the affinity wait.
     pub band_widen_interval: Option<Duration>,
 }
@@ -299,6 +304,7 @@ impl Default for PulsarWaitAndWidenParameters {
             consider_kv_free_tokens: false,
             primary_admission: PrimaryAdmission::default(),
             fallback_max_queued: 0,
+            affinity_wait_spread: 0.0,
             band_widen_interval: None,
         }
     }
@@ -307,6 +313,22 @@ impl Default for PulsarWaitAndWidenParameters {
 // === impl PulsarWaitAndWidenParameters ===
 
 impl PulsarWaitAndWidenParameters {
+    /// How long the affinity group is held for the keys of a slot: from `1 - spread` of the affinity wait to all of it,
+    /// evenly over the slots.
+    ///
+    /// Where all keys wait alike, what overflows from a full primary is a little of every key, and finds every other
+    /// cache cold. Where some give up early and others late, it is always the same keys that overflow, as many as it
+    /// takes, by whatever gateway, and their second home is warm: the wait at the primary grows until enough of its keys
+    /// have left.
+    pub fn affinity_wait_of(&self, slot: Slot) -> Duration {
+        let wait = self.widening.affinity_wait;
+        if self.affinity_wait_spread == 0.0 {
+            return wait;
+        }
+        let place = (f64::from(slot.number()) + 0.5) / Slot::COUNT as f64;
+        wait.mul_f64(1.0 - self.affinity_wait_spread * (1.0 - place))
+    }
+
     /// Ranks in the affinity group: at least the primary.
     pub(crate) fn affinity_group_ranks(&self) -> usize {
         self.affinity_group.max(1) as usize

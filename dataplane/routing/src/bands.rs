@@ -34,11 +34,12 @@ const OPENINGS_MAX: u64 = 15;
 // === impl Bands ===
 
 impl Bands {
-    pub(crate) fn new(parameters: &PulsarWaitAndWidenParameters) -> Self {
+    /// The first opens at `since`.
+    pub(crate) fn new(parameters: &PulsarWaitAndWidenParameters, since: Moment) -> Self {
         let wait = parameters.widening.affinity_wait;
         Self {
             group: parameters.affinity_group_ranks(),
-            since: wait.into(),
+            since,
             interval: parameters.band_widen_interval.unwrap_or(wait).into(),
         }
     }

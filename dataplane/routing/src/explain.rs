@@ -3,11 +3,11 @@
 //! The decision is a live one that tells its steps ([`Trace`]), and every figure beside it comes from the
 //! functions that the live decision calls. Explaining changes nothing: no turn is taken, no load is counted.
 
-use std::ops::ControlFlow;
+use std::{ops::ControlFlow, time::Duration};
 
 use crate::{
     Algorithm, Band, Candidacy, ClusterIndex, Decision, DecisionState, Exclusions, ExplainedCluster,
-    Explanation, Method, RendezvousWeight, RoutingRequest, Target, Verdict, admit,
+    Explanation, Method, RendezvousWeight, RoutingRequest, Slot, Target, Verdict, admit,
     affinity_ring::cache::RingCache,
     bands::Bands,
     best_ttft,
@@ -91,7 +91,7 @@ pub fn explain(
             .as_ref()
             .filter(|widens| !widens.group.is_empty())
             .map(|widens| widens.open_set.since.to_duration()),
-        slot: ranks.as_ref().and(request.affinity_key).map(|key| crate::Slot::of(key).number()),
+        slot: ranks.as_ref().and(request.affinity_key).map(|key| Slot::of(key).number()),
         clusters: rows,
     }
 }
@@ -224,6 +224,7 @@ impl Trace for Record {
 
 impl Ranks {
     fn of(target: &Target, algorithm: &Algorithm, request: &RoutingRequest<'_>) -> Option<Self> {
+        let slot = Slot::of(request.affinity_key?);
         let (seed, weight, considers_kv, bands) = match algorithm {
             Algorithm::Pulsar(parameters) => {
                 (&parameters.seed, parameters.weight, parameters.consider_kv_free_tokens, None)
@@ -232,7 +233,7 @@ impl Ranks {
                 &parameters.widening.seed,
                 parameters.weight,
                 parameters.consider_kv_free_tokens,
-                Some(Bands::new(parameters)),
+                Some(Bands::new(parameters, parameters.affinity_wait_of(slot).into())),
             ),
             _ => return None,
         };
@@ -253,22 +254,25 @@ impl<'a> Widens<'a> {
         rings: &mut RingCache,
     ) -> Option<Self> {
         let is_ranking = ranks.is_some();
-        let (widening, group, max_queued) = match algorithm {
+        let (widening, group, max_queued, wait) = match algorithm {
             Algorithm::WaitAndWiden(parameters) => {
                 let key = request.affinity_key.filter(|_| parameters.affinity_group > 0);
                 let group = key.map_or(&[][..], |key| rings.group(target, parameters, key));
                 let group = group.iter().map(|index| ClusterIndex(usize::from(*index))).collect();
-                (&parameters.widening, group, parameters.widening.max_queued)
+                let widening = &parameters.widening;
+                (widening, group, widening.max_queued, widening.affinity_wait)
             }
             Algorithm::PulsarWaitAndWiden(parameters) => {
                 let ranks = ranks.map_or(&[][..], |ranks| &ranks.order);
                 let group = ranks.iter().take(parameters.affinity_group_ranks()).copied().collect();
-                (&parameters.widening, group, parameters.fallback_max_queued)
+                let slot = request.affinity_key.map(Slot::of);
+                let wait = slot.map_or(Duration::ZERO, |slot| parameters.affinity_wait_of(slot));
+                (&parameters.widening, group, parameters.fallback_max_queued, wait)
             }
             _ => return None,
         };
         let group: Vec<ClusterIndex> = group;
-        let since = if group.is_empty() { Moment::ZERO } else { widening.affinity_wait.into() };
+        let since = if group.is_empty() { Moment::ZERO } else { wait.into() };
         Some(Self {
             selection: Selection::new(&target.clusters, widening, request, unflushed),
             group,

@@ -420,16 +420,18 @@ fn any_wait_and_widen() -> impl Strategy<Value = Algorithm> {
 
 fn any_pulsar_wait_and_widen() -> impl Strategy<Value = Algorithm> {
     let group = prop_oneof![Just(0), 1..4_u32, 4..30_u32];
-    (any_widening(), group, any_weight(), any::<bool>(), any::<bool>(), 0..4_u64, option::of(any_millis()))
+    let spread = prop_oneof![Just(0.0), Just(1.0), 0.0..1.0];
+    let flags = (any::<bool>(), any::<bool>());
+    (any_widening(), group, any_weight(), flags, 0..4_u64, option::of(any_millis()), spread)
         .prop_map(
             |(
                 widening,
                 affinity_group,
                 weight,
-                consider_kv_free_tokens,
-                by_capacity,
+                (consider_kv_free_tokens, by_capacity),
                 fallback_max_queued,
                 interval,
+                affinity_wait_spread,
             )| {
                 Algorithm::PulsarWaitAndWiden(PulsarWaitAndWidenParameters {
                     widening,
@@ -443,6 +445,7 @@ fn any_pulsar_wait_and_widen() -> impl Strategy<Value = Algorithm> {
                     },
                     fallback_max_queued,
                     band_widen_interval: interval,
+                    affinity_wait_spread,
                 })
             },
         )

@@ -71,6 +71,6 @@ pub use rtt::{BackendRtt, RecentRtts, RttSample, RttSource};
 pub use snapshot::{
     Backend, BackendUid, Cluster, ClusterIndex, ClusterUid, RendezvousWeights, Snapshot, Target, TargetName,
 };
-pub use stats::{Accounting, ClusterStats, EffectiveStats};
+pub use stats::{Accounting, ClusterStats, EffectiveStats, RoomShare};
 pub use units::{Millis, Nanos, Seconds, Tokens, TokensPerSecond};
 pub use wait_queue::{Ticket, WaitQueue};

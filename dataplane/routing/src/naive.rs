@@ -13,8 +13,8 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::{
     Accounting, Algorithm, Cluster, Comparator, Decision, Exclusions, PrimaryAdmission,
-    PulsarWaitAndWidenParameters, RendezvousWeight, RoutingRequest, Seed, Target, UnavailableReason,
-    UnknownConcurrency, WaitAndWidenParameters, WaitReason, Widening, fleet::Plan,
+    PulsarWaitAndWidenParameters, RendezvousWeight, RoomShare, RoutingRequest, Seed, Slot, Target,
+    UnavailableReason, UnknownConcurrency, WaitAndWidenParameters, WaitReason, Widening, fleet::Plan,
 };
 
 /// What a decision can come to.
@@ -238,7 +238,7 @@ impl<'a> Naive<'a> {
             Ok(winners) => return select_ranked(winners, false),
             Err(unlock) => unlock.unwrap_or(f64::INFINITY),
         };
-        let (elapsed, wait) = (ns(self.request.elapsed), ns(widening.affinity_wait));
+        let (elapsed, wait) = (ns(self.request.elapsed), self.affinity_wait(parameters, key));
         if elapsed < wait {
             return vec![Outcome::Wait { until: wait.min(group_unlock), reason: WaitReason::Affinity }];
         }
@@ -466,10 +466,24 @@ impl<'a> Naive<'a> {
     }
 
     fn has_capacity(&self, index: usize, max_queued: u64, unknown: UnknownConcurrency) -> bool {
-        match self.cluster(index).stats.max_engine_concurrency {
-            0 => unknown == UnknownConcurrency::Free,
-            slots => self.running(index) < slots.saturating_add(max_queued),
-        }
+        let stats = &self.cluster(index).stats;
+        let places = match stats.max_engine_concurrency {
+            0 => return unknown == UnknownConcurrency::Free,
+            slots => slots.saturating_add(max_queued),
+        };
+        let (running, reported) = (self.running(index), stats.num_running_queries);
+        let RoomShare { share, draw } = stats.room_share;
+        let is_shared = self.request.is_waiting && share < 1.0 && stats.accounting == Accounting::Reservations;
+        let is_ours = running < reported
+            || ((running - reported) as f32) < ((places.saturating_sub(reported)) as f32 * share + draw).floor();
+        running < places && (!is_shared || is_ours)
+    }
+
+    /// In nanoseconds.
+    fn affinity_wait(&self, parameters: &PulsarWaitAndWidenParameters, key: &[u8]) -> f64 {
+        let (wait, spread) = (parameters.widening.affinity_wait, parameters.affinity_wait_spread);
+        let place = (f64::from(Slot::of(key).number()) + 0.5) / 65_536.0;
+        ns(if spread == 0.0 { wait } else { wait.mul_f64(1.0 - spread * (1.0 - place)) })
     }
 
     fn allowed_queue_delay(&self, widening: &Widening) -> Option<f64> {

@@ -95,14 +95,14 @@ impl Walk<'_> {
         if !self.eligible.indices().any(|index| self.is_ranked(index)) {
             return Err(NoChoice::Unavailable(UnavailableReason::AllExcluded));
         }
-        let since = widening.affinity_wait.into();
+        let since = self.parameters.affinity_wait_of(ranking.slot()).into();
         if self.selection.elapsed < since {
             return Err(none.hold(since));
         }
         let group_unlock = none.next_unlock;
 
         let set = CandidateSet::open(self.parameters.fallback_max_queued, since);
-        let bands = Bands::new(self.parameters);
+        let bands = Bands::new(self.parameters, since);
         let picked = if let Some(OpenRanks { count, next }) =
             bands.open(self.selection.elapsed, || self.ranks())
         {
@@ -136,7 +136,8 @@ impl Walk<'_> {
                 let cluster = &self.target.clusters[primary.0];
                 let load = self.unflushed.read(&cluster.load, &cluster.stats, self.request.priority);
                 let stats = EffectiveStats::with_load(&cluster.stats, load, self.request.priority);
-                let has_capacity = stats.has_capacity(*max_queued, *unknown_concurrency);
+                let has_capacity =
+                    stats.has_room(*max_queued, *unknown_concurrency, self.request.is_waiting);
                 has_capacity.then_some(Choice { seen: Some(load.sent.attempts), ..choice })
             }
         }

@@ -19,6 +19,9 @@ pub struct RoutingRequest<'a> {
     pub slo: Option<Millis>,
     /// Time since the request arrived, never restarted by a retry.
     pub elapsed: Duration,
+    /// It was decided before, and waits since: it is decided again when a report comes, with all others that wait, here and
+    /// in other gateways.
+    pub is_waiting: bool,
 }
 
 /// What has failed within this request and is not to be selected again.

@@ -49,6 +49,7 @@ pub(crate) struct Selection<'a> {
     ignores_queue_time: bool,
     ignores_prefill: bool,
     unknown_concurrency: UnknownConcurrency,
+    is_waiting: bool,
     pub(crate) elapsed: Moment,
     pub(crate) queue_delay_allowed: Option<Seconds>,
 }
@@ -115,6 +116,7 @@ impl<'a> Selection<'a> {
             ignores_queue_time: widening.ignore_queue_time,
             ignores_prefill: widening.ignore_input_processing_time,
             unknown_concurrency: widening.unknown_concurrency,
+            is_waiting: request.is_waiting,
             elapsed: request.elapsed.into(),
             queue_delay_allowed,
         }
@@ -219,7 +221,7 @@ impl<'a> Selection<'a> {
 
     #[inline]
     pub(crate) fn has_capacity(&self, set: &CandidateSet, stats: &EffectiveStats<'_>) -> bool {
-        stats.has_capacity(set.max_queued, self.unknown_concurrency)
+        stats.has_room(set.max_queued, self.unknown_concurrency, self.is_waiting)
     }
 
     pub(crate) fn allows_queue_delay(&self, stats: &EffectiveStats<'_>) -> bool {

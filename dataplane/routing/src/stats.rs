@@ -56,6 +56,22 @@ pub struct ClusterStats {
     pub rtt: Nanos,
     /// How this gateway's own load is added.
     pub accounting: Accounting,
+    /// What of its room this gateway may take for those who wait.
+    pub room_share: RoomShare,
+}
+
+/// How much of the room that a report shows is this gateway's, when requests wait for it.
+///
+/// A report reaches all gateways, and all who wait for that cluster anywhere would take the one place that it shows. So
+/// those who wait are given, of what a report shows, the gateway's share, rounded up or down by a draw, such that all
+/// gateways together take about what there is. What has ended here since the report is this gateway's to replace, and
+/// requests that have just come are not held back: these come one by one.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct RoomShare {
+    /// This gateway's part of what the target's clusters run, above 0; 1 where it knows of no other gateway.
+    pub share: f32,
+    /// Within 0..1, drawn anew for a report when what was sent after the last draw has had the time to be in it.
+    pub draw: f32,
 }
 
 /// Stats with this gateway's own load added, as they are for a request of one priority: what a decision compares.
@@ -129,6 +145,22 @@ impl ClusterStats {
     }
 }
 
+// === impl RoomShare ===
+
+impl RoomShare {
+    /// Places of `room` that are this gateway's.
+    fn of(self, room: u64) -> u64 {
+        (room as f32 * self.share + self.draw) as u64
+    }
+}
+
+impl Default for RoomShare {
+    /// All of it.
+    fn default() -> Self {
+        Self { share: 1.0, draw: 0.0 }
+    }
+}
+
 // === impl EffectiveStats ===
 
 impl<'a> EffectiveStats<'a> {
@@ -171,6 +203,30 @@ impl<'a> EffectiveStats<'a> {
         match self.reported.max_engine_concurrency {
             0 => unknown == UnknownConcurrency::Free,
             slots => self.num_running_queries < slots.saturating_add(max_queued),
+        }
+    }
+
+    /// The same for a request that may be one of many that wait for it, here and in other gateways.
+    #[inline]
+    pub fn has_room(&self, max_queued: u64, unknown: UnknownConcurrency, is_waiting: bool) -> bool {
+        self.has_capacity(max_queued, unknown) && (!is_waiting || self.is_our_turn(max_queued))
+    }
+
+    /// Whether one more is within this gateway's share of the room that the report shows.
+    fn is_our_turn(&self, max_queued: u64) -> bool {
+        let reported = self.reported;
+        if reported.room_share.share >= 1.0
+            || reported.accounting == Accounting::InFlight
+            || reported.max_engine_concurrency == 0
+        {
+            return true;
+        }
+        let places = reported.max_engine_concurrency.saturating_add(max_queued);
+        let room = places.saturating_sub(reported.num_running_queries);
+        // Signed in effect: what has ended here since the report makes up for what was sent since.
+        match self.num_running_queries.checked_sub(reported.num_running_queries) {
+            None => true,
+            Some(added) => added < reported.room_share.of(room),
         }
     }
 

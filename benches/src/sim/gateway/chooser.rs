@@ -83,7 +83,7 @@ impl Chooser {
         slo: Duration,
         seed: u64,
     ) -> Self {
-        let knowledge = Knowledge::new(known, policy.accounted);
+        let knowledge = Knowledge::new(known, policy.accounted, seed ^ 0x5851_f42d);
         Self {
             waiting: policy.waiting.clone(),
             accounted: policy.accounted,
@@ -135,9 +135,15 @@ impl Chooser {
     }
 
     /// Decides, and takes the place.
-    pub(super) fn choose(&mut self, claim: &Claim, now: Duration, engines: &[Engine]) -> Verdict {
+    pub(super) fn choose(
+        &mut self,
+        claim: &Claim,
+        is_waiting: bool,
+        now: Duration,
+        engines: &[Engine],
+    ) -> Verdict {
         let elapsed = now.saturating_sub(claim.arrived);
-        let request = self.request(claim, elapsed);
+        let request = RoutingRequest { is_waiting, ..self.request(claim, elapsed) };
         let sent = match &mut self.decider {
             Decider::Ours(algorithm) => {
                 let target = self.knowledge.target();
@@ -205,7 +211,7 @@ impl Chooser {
         self.state.loads().flush();
         room.extend(self.knowledge.target().clusters.iter().map(|cluster| {
             let stats = EffectiveStats::new(&cluster.stats, &cluster.load, 0);
-            Room { home: stats.has_capacity(home, unknown), open: stats.has_capacity(open, unknown) }
+            Room { home: stats.has_room(home, unknown, true), open: stats.has_room(open, unknown, true) }
         }));
     }
 

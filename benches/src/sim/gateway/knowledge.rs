@@ -42,6 +42,7 @@ pub(super) struct Knowledge {
     alone: Vec<Target>,
     views: Vec<ClusterView>,
     looked_at: Duration,
+    rng: fastrand::Rng,
     revisions: u64,
     snapshots: u64,
 }
@@ -58,6 +59,8 @@ struct Remembered {
     backend: Arc<Backend>,
     inclusion: Arc<Inclusion>,
     in_flight: u64,
+    /// When its share of the room was drawn last.
+    drawn_at: Duration,
 }
 
 /// The one core of a gateway.
@@ -77,7 +80,7 @@ pub(super) fn loads(accounted: Accounted) -> CoreLoads {
 // === impl Knowledge ===
 
 impl Knowledge {
-    pub(super) fn new(known: Vec<Known>, accounted: Accounted) -> Self {
+    pub(super) fn new(known: Vec<Known>, accounted: Accounted, seed: u64) -> Self {
         let gateway = known.first().map_or(0, |known| known.gateway);
         let clusters: Vec<Remembered> =
             known.iter().enumerate().map(|(index, known)| Remembered::new(index, known, accounted)).collect();
@@ -101,6 +104,7 @@ impl Knowledge {
             target: target(0, Vec::new()),
             members: Vec::new(),
             looked_at: Duration::ZERO,
+            rng: fastrand::Rng::with_seed(seed),
             revisions: 0,
             snapshots: 0,
         };
@@ -158,13 +162,21 @@ impl Knowledge {
             is_new = true;
             cluster.seen = number;
             cluster.stats.take(&report.state);
+            // What was sent after the last draw has had the time to be in this report.
+            if report.at >= cluster.drawn_at + one_way {
+                cluster.drawn_at = now;
+                cluster.stats.room_share.draw = self.rng.f32();
+            }
             if cluster.is_routable {
-                self.target.clusters[cluster.position].stats.take(&report.state);
+                self.target.clusters[cluster.position].stats = cluster.stats.clone();
             }
             if self.accounted == Accounted::Exact {
                 cluster.inclusion = Arc::new(inclusion(number, report.through.get(self.gateway)));
             }
             reported(index);
+        }
+        if is_new {
+            self.share_room();
         }
         if is_new && self.accounted == Accounted::Exact {
             self.snapshots += 1;
@@ -176,6 +188,16 @@ impl Knowledge {
             loads.follow(&snapshot);
         }
         is_new
+    }
+
+    /// Sets what of all room is this gateway's: its part of what the clusters run, as in the control plane.
+    fn share_room(&mut self) {
+        let all: u64 = self.clusters.iter().map(|cluster| cluster.stats.num_running_queries).sum();
+        let ours: u64 = self.clusters.iter().map(|cluster| cluster.in_flight).sum();
+        let share = if all == 0 { 1.0 } else { (ours.max(1) as f32 / all as f32).min(1.0) };
+        for cluster in &mut self.target.clusters {
+            cluster.stats.room_share.share = share;
+        }
     }
 
     /// When the first report becomes visible that has not been seen.
@@ -262,6 +284,7 @@ impl Remembered {
             backend: Arc::new(backend),
             inclusion: Arc::default(),
             in_flight: 0,
+            drawn_at: Duration::ZERO,
         }
     }
 

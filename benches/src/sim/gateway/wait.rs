@@ -122,7 +122,7 @@ impl Gateway {
     /// Decides a waiter again. Whether it waits no more.
     fn try_again(&mut self, ticket: Ticket, now: Duration, engines: &[Engine], served: &mut Served) -> bool {
         let Some(claim) = self.queue.get(ticket) else { return false };
-        match self.chooser.choose(claim, now, engines) {
+        match self.chooser.choose(claim, true, now, engines) {
             Verdict::Sent(sent) => {
                 served.sent.extend(self.queue.remove(ticket, now).map(|claim| (claim, sent)));
                 true

@@ -8,12 +8,13 @@ fn ms(count: u64) -> Duration {
 }
 
 fn bands(affinity_group: u32, wait_ms: u64, interval: Option<u64>) -> Bands {
-    Bands::new(&PulsarWaitAndWidenParameters {
+    let parameters = PulsarWaitAndWidenParameters {
         widening: Widening { affinity_wait: ms(wait_ms), ..Widening::default() },
         affinity_group,
         band_widen_interval: interval.map(ms),
         ..PulsarWaitAndWidenParameters::default()
-    })
+    };
+    Bands::new(&parameters, parameters.widening.affinity_wait.into())
 }
 
 #[test]

@@ -43,6 +43,7 @@ pub(super) struct Draft {
     scale: f64,
     primary_admission: PrimaryAdmission,
     fallback_max_queued: u64,
+    wait_spread: f64,
     band_ms: Option<u64>,
     require_cache_affinity_key: bool,
     require_input_tokens: bool,
@@ -117,6 +118,11 @@ const ROWS: &[Row] = &[
         BANDS,
         "fallback_max_queued",
         Place::Whole { at: |draft| &mut draft.fallback_max_queued, min: 0, max: u64::MAX },
+    ),
+    row(
+        BANDS,
+        "cache_affinity_wait_spread",
+        Place::Number { at: |draft| &mut draft.wait_spread, min: 0.0, max: 1.0 },
     ),
     row(WIDENING, FLOOR, Place::OptionalWhole { at: |draft| &mut draft.queue_floor_ms, min: 0, max: DAY_MS }),
     row(WIDENING, CEIL, Place::OptionalWhole { at: |draft| &mut draft.queue_ceil_ms, min: 0, max: DAY_MS }),
@@ -287,6 +293,7 @@ impl Draft {
                 consider_kv_free_tokens: parameters.consider_kv_free_tokens,
                 primary_admission: parameters.primary_admission,
                 fallback_max_queued: parameters.fallback_max_queued,
+                wait_spread: parameters.affinity_wait_spread,
                 band_ms: parameters.band_widen_interval.map(millis),
                 ..draft.with_widening(&parameters.widening)
             },
@@ -315,6 +322,7 @@ impl Draft {
             scale: 1.0,
             primary_admission: PrimaryAdmission::default(),
             fallback_max_queued: 0,
+            wait_spread: 0.0,
             band_ms: None,
             require_cache_affinity_key: false,
             require_input_tokens: false,
@@ -374,6 +382,7 @@ impl Draft {
                     consider_kv_free_tokens: self.consider_kv_free_tokens,
                     primary_admission: self.primary_admission,
                     fallback_max_queued: self.fallback_max_queued,
+                    affinity_wait_spread: self.wait_spread,
                     band_widen_interval: self.band_ms.map(Duration::from_millis),
                 })
             }
