@@ -71,9 +71,13 @@ pub(crate) fn run_all(options: &Options) -> Result<()> {
                 "stargate",
             ]))
         })?;
-        steps.run("installing the peers", || peers::install().map(drop))?;
+        let mut programs = Vec::new();
+        steps.run("installing the peers", || {
+            programs = peers::install()?;
+            Ok(())
+        })?;
         let json = target_dir().join("peers.json");
-        steps.run("measured: the peers", || measure(&peers::install()?, options.rounds, &json))?;
+        steps.run("measured: the peers", || measure(&programs, options.rounds, &json))?;
         Some(json)
     };
     steps.run("simulated: the scenarios", || simulate(measured.as_deref(), options.date.as_deref()))?;

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, ensure};
 
-use super::{axis::Axis, plots::PlotSpec, summary::Summary, table::Table};
+use super::{axis::Axis, json, plots::PlotSpec, summary::Summary, table::Table};
 use crate::sim::outcome::Outcome;
 
 /// A scenario and its outcomes.
@@ -39,6 +39,11 @@ impl Chapter {
     /// Its outcomes, seeds taken together.
     pub(crate) fn summary(&self) -> anyhow::Result<Summary> {
         Summary::new(&self.name, &self.axes, &self.policies, &self.outcomes)
+    }
+
+    /// All figures, and what its plots over time show, as JSON.
+    pub(crate) fn json(&self) -> anyhow::Result<String> {
+        json::file(self, &self.summary()?)
     }
 
     /// The file of one of its plots, counted from 0.

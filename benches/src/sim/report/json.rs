@@ -2,15 +2,18 @@
 
 use serde_json::{Value, json};
 
-use super::{chapter::Shown, figure::FIGURES, summary::six_digits};
+use super::{
+    chapter::Chapter,
+    figure::FIGURES,
+    summary::{Summary, six_digits},
+};
 use crate::sim::outcome::Outcome;
 
 /// What the arrays are.
 const FIGURE_FORM: &str = "[mean, least, greatest] over seeds";
 
 /// The summary, and second by second the runs that plots over time show.
-pub(super) fn file(shown: &Shown<'_>) -> anyhow::Result<String> {
-    let Shown { chapter, summary, .. } = shown;
+pub(super) fn file(chapter: &Chapter, summary: &Summary) -> anyhow::Result<String> {
     let units: serde_json::Map<String, Value> =
         FIGURES.iter().map(|figure| (figure.name.to_owned(), figure.unit.into())).collect();
     let rows = summary.rows.iter().map(|row| {
@@ -74,7 +77,7 @@ mod tests {
     #[test]
     fn rows_hold_every_figure_and_seconds_only_what_a_plot_shows() {
         let chapter = chapter();
-        let text = file(&chapter.shown().expect("a chapter")).expect("JSON");
+        let text = chapter.json().expect("JSON");
         let value: Value = serde_json::from_str(&text).expect("JSON");
         let row = &value["rows"][0];
         assert_eq!(row["point"]["load"], "0.8");

@@ -118,7 +118,11 @@ impl Measured {
     fn table(&self) -> PeerTable {
         let counts = [("failed", &self.failed), ("never sent", &self.unsent)];
         let mut head = vec![String::new()];
-        head.extend(self.metrics.iter().map(|metric| metric.name.clone()));
+        head.extend(self.metrics.iter().map(|metric| match metric.name.strip_prefix("/ ") {
+            // A ratio's name is one word.
+            Some(base) => format!("/\u{a0}{base}"),
+            None => metric.name.clone(),
+        }));
         head.extend(counts.map(|(name, _)| name.to_owned()));
         let rows = self.contestants.iter().enumerate().map(|(index, contestant)| {
             let figures =
