@@ -5,25 +5,24 @@
 //! and what is a request's alone. So a request costs the same whatever its length. Runs that no running request uses are
 //! given up from their ends, the least recently used first; that is what vLLM does, since it frees a sequence's blocks
 //! last one first, and a session's go before its group's. What differs:
-//! - A run is used and kept as a whole, also by a prompt that needs only its beginning.
+//! - A run is used and kept as a whole, also by a prompt that needs only its beginning, unless that prompt then has no
+//!   room.
 //! - When two requests compute the same blocks at once, the first one's become the shared run, the second one's are its
 //!   own: held as long, but never found again.
 //! - Room that holds nothing is taken before anything is given up; vLLM keeps to the order in which blocks were freed.
 //! - A sequence that is larger than the memory holds all of it, and no more.
 
 mod entries;
+mod lookup;
+mod sequence;
 
 use std::collections::HashMap;
 
-use self::entries::{Entries, EntryId, Owner};
-use super::super::model::Prompt;
-
-/// What a request's KV memory is for: its prompt and the tokens generated so far.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Sequence {
-    pub(super) prompt: Prompt,
-    pub(super) generated: u32,
-}
+pub(super) use self::sequence::Sequence;
+use self::{
+    entries::{Entries, EntryId, Owner},
+    lookup::{Found, Place},
+};
 
 /// What a running request holds.
 #[derive(Debug)]
@@ -34,6 +33,8 @@ pub(super) struct Lease {
     shared: u32,
     /// Blocks that are its own so far.
     private: u32,
+    /// Tokens that there is room for in all of these.
+    room: u32,
 }
 
 /// A request's own blocks that were left in the cache when it was preempted.
@@ -57,50 +58,6 @@ pub(super) struct KvCache {
     groups: HashMap<u32, EntryId>,
     sessions: HashMap<u32, EntryId>,
     leftovers: u64,
-}
-
-/// Where a sequence's shared runs of blocks end, counted in blocks.
-struct Runs {
-    group: u32,
-    session: u32,
-}
-
-/// Where a shared run is.
-#[derive(Clone, Copy)]
-enum Place {
-    /// There is none to be, or it does not fit the sequence.
-    Nowhere,
-    /// Not there yet.
-    New,
-    At(EntryId),
-}
-
-/// What the cache has of a sequence.
-struct Found {
-    runs: Runs,
-    group: Place,
-    session: Place,
-    /// Blocks from the sequence's beginning on that are in these two, and whether that is all that could be.
-    shared: u32,
-    is_whole: bool,
-}
-
-// === impl Sequence ===
-
-impl Sequence {
-    /// At least 1.
-    pub(super) fn tokens(&self) -> u32 {
-        (self.prompt.tokens() + self.generated).max(1)
-    }
-
-    fn runs(&self, block_tokens: u32) -> Runs {
-        let prompt = &self.prompt;
-        let answer = if prompt.is_continued { self.generated } else { 0 };
-        Runs {
-            group: prompt.group_tokens / block_tokens,
-            session: (prompt.group_tokens + prompt.session_tokens + answer) / block_tokens,
-        }
-    }
 }
 
 // === impl KvCache ===
@@ -141,7 +98,7 @@ impl KvCache {
     }
 
     /// Blocks that a sequence of so many tokens holds.
-    pub(super) fn blocks(&self, tokens: u32) -> u32 {
+    fn blocks(&self, tokens: u32) -> u32 {
         tokens.div_ceil(self.block_tokens).min(self.limit_blocks.unwrap_or(u32::MAX))
     }
 
@@ -166,23 +123,34 @@ impl KvCache {
     ) -> Option<(Lease, u32)> {
         let found = self.find(sequence);
         let private = self.blocks(tokens).saturating_sub(found.shared);
-        if u64::from(private) > self.available() - self.idle(found.group) - self.idle(found.session) {
+        let kept = self.idle(found.group) + self.idle(found.session);
+        if u64::from(private) > self.available() - kept && !self.cut_to_room(&found, private) {
             return None;
         }
         let group = self.pin(found.group, Owner::Group(sequence.prompt.group), 0);
         let session = self.pin(found.session, Owner::Session(sequence.prompt.session), found.runs.group);
         let own = leftover.filter(|_| found.is_whole).map_or(0, |leftover| self.take_back(leftover));
         self.take(private);
-        let lease = Lease { group, session, shared: found.shared, private };
+        let room = self.room(found.shared + private);
+        let lease = Lease { group, session, shared: found.shared, private, room };
         Some((lease, self.spared(found.shared + own, sequence)))
     }
 
-    /// Gives a sequence that has room for `from` tokens what it needs for `to`; that much is [`Self::available`].
-    pub(super) fn grow(&mut self, lease: &mut Lease, from: u32, to: u32) {
-        let more = self.blocks(to) - self.blocks(from);
+    /// Blocks that a sequence lacks to have room for so many tokens.
+    pub(super) fn lacks(&self, lease: &Lease, tokens: u32) -> u32 {
+        if tokens <= lease.room {
+            return 0;
+        }
+        self.blocks(tokens) - lease.room / self.block_tokens
+    }
+
+    /// Gives a sequence the room for so many tokens; what it lacks is [`Self::available`].
+    pub(super) fn grow(&mut self, lease: &mut Lease, tokens: u32) {
+        let more = self.lacks(lease, tokens);
         if more > 0 {
             self.take(more);
             lease.private += more;
+            lease.room = self.room(self.blocks(tokens));
         }
     }
 
@@ -218,42 +186,38 @@ impl KvCache {
         leftover
     }
 
-    fn find(&self, sequence: &Sequence) -> Found {
-        let runs = sequence.runs(self.block_tokens);
-        let prompt = &sequence.prompt;
-        let group = match self.groups.get(&prompt.group) {
-            _ if runs.group == 0 => Place::Nowhere,
-            None => Place::New,
-            Some(&id) => Place::At(id),
-        };
-        let session = match self.sessions.get(&prompt.session) {
-            _ if runs.session == runs.group && !prompt.is_continued => Place::Nowhere,
-            None => Place::New,
-            Some(&id) if self.entries.get(id).start == runs.group => Place::At(id),
-            Some(_) => Place::Nowhere,
-        };
-        let mut shared = self.cached(group).min(runs.group);
-        if shared == runs.group {
-            shared += self.cached(session).min(runs.session - runs.group);
-        }
-        let end = if matches!(session, Place::Nowhere) { runs.group } else { runs.session };
-        Found { runs, group, session, shared, is_whole: shared == end }
-    }
-
-    /// Blocks of a run.
-    fn cached(&self, place: Place) -> u32 {
-        match place {
-            Place::At(id) => self.entries.get(id).blocks,
-            Place::Nowhere | Place::New => 0,
+    /// Tokens that so many blocks have room for: any number, when these are all there are.
+    fn room(&self, blocks: u32) -> u32 {
+        match self.limit_blocks {
+            Some(limit) if blocks >= limit => u32::MAX,
+            _ => blocks.saturating_mul(self.block_tokens),
         }
     }
 
-    /// Blocks of a run that could be given up.
-    fn idle(&self, place: Place) -> u64 {
-        match place {
-            Place::At(id) if self.entries.get(id).pins == 0 => u64::from(self.entries.get(id).blocks),
-            _ => 0,
+    /// Gives up what a sequence does not need of the runs that it begins with, when it lacks just that to have room.
+    fn cut_to_room(&mut self, found: &Found, private: u32) -> bool {
+        let group = self.cached(found.group).min(found.runs.group);
+        let needed = [(found.session, found.shared - group), (found.group, group)];
+        let kept: u64 = needed.iter().map(|&(place, blocks)| self.idle(place).min(blocks.into())).sum();
+        if u64::from(private) > self.available() - kept {
+            return false;
         }
+        for (place, blocks) in needed {
+            if let Place::At(id) = place
+                && self.entries.get(id).pins == 0
+            {
+                let entry = self.entries.get_mut(id);
+                let cut = u64::from(entry.blocks - blocks);
+                entry.blocks = blocks;
+                self.free += cut;
+                self.evictable -= cut;
+                // It stays as a place for what is about to be computed.
+                if blocks == 0 && cut > 0 {
+                    self.entries.unlink(id);
+                }
+            }
+        }
+        true
     }
 
     fn spared(&self, blocks: u32, sequence: &Sequence) -> u32 {

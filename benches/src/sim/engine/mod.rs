@@ -2,6 +2,7 @@
 //!
 //! An engine has no clock and schedules nothing by itself: the world asks when it is due, and lets it move on then.
 
+mod batching;
 mod clock;
 mod kv_cache;
 mod queue;
@@ -12,7 +13,8 @@ use std::time::Duration;
 
 pub(super) use self::spec::EngineSpec;
 use self::{
-    clock::Clock,
+    batching::BatchingEngine,
+    clock::{Clock, Picos},
     kv_cache::{KvCache, Sequence},
     slots::SlotEngine,
 };
@@ -21,28 +23,33 @@ use super::model::{AttemptKey, EngineState, Happening, Job, Prompt};
 /// An engine of either kind.
 pub(super) struct Engine {
     clock: Clock,
+    /// When it was last told something.
+    now: Duration,
     kind: Kind,
 }
 
 enum Kind {
     Slots(SlotEngine),
+    Batching(BatchingEngine),
 }
 
 impl Engine {
     /// A request arrives. Call [`Self::advance`] right after it.
     pub(super) fn arrive(&mut self, now: Duration, job: Job) {
-        let now = self.clock.work(now);
+        let now = self.work(now);
         match &mut self.kind {
             Kind::Slots(engine) => engine.arrive(now, job),
+            Kind::Batching(engine) => engine.arrive(now, job),
         }
     }
 
     /// Lets everything happen that is due by `now`, in order, and appends it to `happened`. To be called at every
     /// `next_due`, never later; at other times it changes nothing but what is known of work under way.
     pub(super) fn advance(&mut self, now: Duration, happened: &mut Vec<Happening>) {
-        let now = self.clock.work(now);
+        let now = self.work(now);
         match &mut self.kind {
             Kind::Slots(engine) => engine.advance(now, happened),
+            Kind::Batching(engine) => engine.advance(now, happened),
         }
     }
 
@@ -50,15 +57,18 @@ impl Engine {
     pub(super) fn next_due(&self) -> Option<Duration> {
         let due = match &self.kind {
             Kind::Slots(engine) => engine.next_due(),
+            Kind::Batching(engine) => engine.next_due(),
         };
-        self.clock.time(due?)
+        // While it stands still, what is due at once has been so since it stopped.
+        Some(self.clock.time(due?)?.max(self.now))
     }
 
     /// Takes out a request whose client has left: false when it is not there any more. What waits may be due then.
     pub(super) fn cancel(&mut self, now: Duration, attempt: AttemptKey) -> bool {
-        let now = self.clock.work(now);
+        let now = self.work(now);
         match &mut self.kind {
             Kind::Slots(engine) => engine.cancel(now, attempt),
+            Kind::Batching(engine) => engine.cancel(now, attempt),
         }
     }
 
@@ -66,12 +76,14 @@ impl Engine {
     pub(super) fn crash(&mut self) -> Vec<AttemptKey> {
         match &mut self.kind {
             Kind::Slots(engine) => engine.crash(),
+            Kind::Batching(engine) => engine.crash(),
         }
     }
 
     /// From now on it works so many times as fast as specified: 0.5 is half speed, 0 is none. What is under way goes
     /// on at the new speed.
     pub(super) fn set_speed(&mut self, now: Duration, speed: f64) {
+        self.now = now;
         self.clock.set_speed(now, speed);
     }
 
@@ -79,19 +91,24 @@ impl Engine {
     pub(super) fn state(&self) -> EngineState {
         match &self.kind {
             Kind::Slots(engine) => engine.state(),
+            Kind::Batching(engine) => engine.state(),
         }
     }
 
     pub(super) fn slots(&self) -> u64 {
         match &self.kind {
             Kind::Slots(engine) => engine.slots() as u64,
+            Kind::Batching(engine) => engine.slots() as u64,
         }
     }
 
     /// Whether a request that arrives now finds a slot, beside those that wait already.
     pub(super) fn has_free_slot(&self) -> bool {
-        let EngineState { running, queued, .. } = self.state();
-        running + queued < self.slots()
+        let requests = match &self.kind {
+            Kind::Slots(engine) => engine.requests(),
+            Kind::Batching(engine) => engine.requests(),
+        };
+        (requests as u64) < self.slots()
     }
 
     /// Tokens of this prompt's beginning that its cache holds: what an oracle knows. Changes nothing.
@@ -99,9 +116,15 @@ impl Engine {
         self.cache().cached_tokens(&Sequence { prompt: *prompt, generated: 0 })
     }
 
+    fn work(&mut self, now: Duration) -> Picos {
+        self.now = now;
+        self.clock.work(now)
+    }
+
     fn cache(&self) -> &KvCache {
         match &self.kind {
             Kind::Slots(engine) => engine.cache(),
+            Kind::Batching(engine) => engine.cache(),
         }
     }
 }

@@ -104,9 +104,9 @@ impl SlotEngine {
 
     pub(super) fn cancel(&mut self, now: Picos, attempt: AttemptKey) -> bool {
         self.now = now;
-        // Whoever waits behind it may begin.
-        self.is_first_refused = false;
         if self.queue.remove(attempt) {
+            // Whoever waits behind it may begin.
+            self.is_first_refused = false;
             return true;
         }
         let Some((key, _)) = self.running.iter().find(|(_, running)| running.job.attempt == attempt) else {
@@ -126,6 +126,7 @@ impl SlotEngine {
             None => all_tokens(&job).saturating_sub(self.forget_decode(key, now)),
         };
         self.release(key, computed);
+        self.is_first_refused = false;
         true
     }
 
@@ -153,6 +154,11 @@ impl SlotEngine {
             kv_capacity_tokens: self.cache.capacity_tokens(),
             kv_used_tokens: self.cache.used_tokens(),
         }
+    }
+
+    /// Running and queued.
+    pub(super) fn requests(&self) -> usize {
+        self.running.len() + self.queue.len()
     }
 
     pub(super) fn slots(&self) -> usize {
