@@ -1,9 +1,10 @@
-//! Consistent hashing with bounded loads (Mirrokni, Thorup and Zadimoghaddam, 2018): HAProxy's `hash-balance-factor`, Envoy's
-//! of the ring hash.
+//! Consistent hashing with bounded loads (Mirrokni, Thorup and Zadimoghaddam, 2018): HAProxy's `hash-balance-factor`,
+//! Envoy's of the ring hash.
 //!
-//! Each cluster has 150 points on a ring (`points`). A session goes to the first cluster from its own point on that has fewer
-//! requests in flight than the ceiling of `load_factor` (1.25, as of the paper's use; HAProxy and Envoy ask for one) times
-//! the mean, the new request counted in. In flight are this gateway's own, as in proxies: each bounds what it sends itself.
+//! Each cluster has 150 points on a ring (`points`). A session goes to the first cluster from its own point on that has
+//! fewer requests in flight than the ceiling of `load_factor` (1.25, a usual setting; those proxies have none by
+//! default) times the mean, the new request counted in. In flight are this gateway's own, as in proxies: each bounds
+//! what it sends itself.
 //!
 //! Left out: weights. Where all below the bound have failed for a request, the first that has not is taken.
 

@@ -1,5 +1,5 @@
-//! Least request: the cluster with the fewest requests of this gateway's own in flight, one at random where several tie.
-//! nginx's `least_conn`, HAProxy's `leastconn`, and Envoy's least request with a full scan.
+//! Least request: the cluster with the fewest requests of this gateway's own in flight, one at random where several
+//! tie. nginx's `least_conn`, HAProxy's `leastconn`, and Envoy's least request with a full scan.
 //!
 //! Left out: weights, and slow start. What other gateways have sent is not seen, as it is not there. No parameters.
 

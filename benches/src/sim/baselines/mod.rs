@@ -1,7 +1,7 @@
 //! Policies of other routers, in the simulator only: what ours are compared with.
 //!
-//! Each file has one policy, says whose it is, and what was left out of it. They decide by the same views as our gateways
-//! do, at the same moments; only [`prequal`] and [`oracle`] look at engines, as their modules say.
+//! Each file has one policy, says whose it is, and what was left out of it. They decide by the same views as our
+//! gateways do, at the same moments; only [`prequal`] and [`oracle`] look at engines, as their modules say.
 
 mod bounded_loads;
 mod candidates;
@@ -21,7 +21,7 @@ use std::time::Duration;
 pub(super) use self::spec::BaselineSpec;
 use super::{engine::Engine, model::Prompt};
 
-/// One gateway's policy. Each gateway has one of its own; they share nothing.
+/// One gateway's policy. Each gateway has one of its own; only oracles tell each other anything.
 pub(super) trait Baseline {
     /// Chooses a cluster for a request; called again for a waiter when something has changed.
     fn choose(&mut self, view: &View<'_>, request: &Asked<'_>, rng: &mut fastrand::Rng) -> Choice;

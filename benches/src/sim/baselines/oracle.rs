@@ -1,17 +1,20 @@
 //! An oracle: no router's policy, but one that knows what no gateway can, as the yardstick for those that do not.
 //!
-//! It sees each engine's state and cache as they are, without delay, and what all gateways have on the way ([`on_the_way`]).
-//! A request goes where rtt + wait + price × prefill is least, for the tokens that the cache there really lacks. The price
-//! is 1 / (1 − the fleet's share of taken slots), at most `price_max` (8): prefill takes from others what it costs, the more
-//! the fewer slots are free. So with slots free it minimises time to first token, and towards capacity the work.
+//! It sees each engine's state and cache as they are, without delay, and what all gateways have on the way
+//! ([`on_the_way`]). A request goes where rtt + wait + price × prefill is least, for the tokens that the cache there
+//! really lacks. The price is 1 / (1 − the fleet's share of taken slots), at most `price_max` (2): prefill takes from
+//! others what it costs, the more the fewer slots are free. So it minimises time to first token, and towards capacity
+//! the work as well. A price of 1 throughout makes the median worse, since more caches hold the same; a higher one the
+//! tail, since more requests wait.
 //!
 //! In overload it keeps caches warm, which is what goodput depends on. A cluster that has at least half of the prompt
-//! cached has room for `ahead` (4) requests beyond its slots, so that none stands empty; any other only for those that find a
-//! slot free when they arrive. Where the best cluster has no room, the request waits for it, and its waiting counts
-//! against that cluster: after waiting about as long as a cold prefill is priced it takes a free slot anywhere.
+//! cached has room for `ahead` (4) requests beyond its slots, so that none stands empty; any other only for those that
+//! find a slot free when they arrive. Where the best cluster has no room, the request waits for it, and its waiting
+//! counts against that cluster: after waiting about as long as a cold prefill is priced it takes a free slot anywhere.
 //!
-//! It is a greedy rule, not a proven optimum: it does not know which requests are to come, nor what a prompt evicts, and it
-//! does not hold one request back for another. What no routing can exceed is the outcome's bound, not this.
+//! What it optimises is thus goodput first, and time to first token as far as that allows. It is a greedy rule, not a
+//! proven optimum: it does not know which requests are to come, nor what a prompt evicts, and it does not hold one
+//! request back for another. What no routing can exceed is the outcome's bound, not this.
 
 mod on_the_way;
 
@@ -71,7 +74,7 @@ struct Truth {
 
 impl Default for Parameters {
     fn default() -> Self {
-        Self { ahead: 4, price_max: 8.0 }
+        Self { ahead: 4, price_max: 2.0 }
     }
 }
 
@@ -96,7 +99,7 @@ impl Oracle {
         let (tokens, cached) = (request.prompt.tokens(), truth.cached_tokens);
         let uncached = u64::from(tokens.saturating_sub(cached));
         let taken = truth.state.running + truth.state.queued + shared.requests(cluster);
-        // While a slot is free nobody queues, and what is in prefill is ahead of it; else it is a slot that it waits for.
+        // While a slot is free nobody queues, and what is in prefill is ahead of it; else it waits for a slot.
         let prefill_ahead_s = || seen.prefill_s(truth.state.queued_tokens + shared.tokens(cluster));
         let ends_per_s = shared.ends_per_s(cluster);
         let wait_s = match ends_per_s {

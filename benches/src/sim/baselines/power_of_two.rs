@@ -1,8 +1,8 @@
-//! Power of two choices (Mitzenmacher, 2001): the better of two clusters at random. Envoy's default least request, nginx's
-//! `random two least_conn`, and `power_of_two` of SGLang's router.
+//! Power of two choices (Mitzenmacher, 2001): the better of two clusters at random. Envoy's default least request,
+//! nginx's `random two least_conn`, and `power_of_two` of SGLang's router.
 //!
-//! By default the one with fewer requests of this gateway's own in flight, as proxies do; with `by = "reported"` the one
-//! that reports fewer requests, which SGLang's router polls. Ties are broken at random. Left out: weights.
+//! By default the one with fewer requests of this gateway's own in flight, as proxies do; with `by = "reported"` the
+//! one that reports fewer requests, which SGLang's router polls. Ties are broken at random. Left out: weights.
 
 use serde::Deserialize;
 

@@ -1,15 +1,17 @@
 //! Cache-aware by a prefix tree: the default of SGLang's router, and of SMG and vllm-router, which come from it.
 //!
-//! A gateway keeps an approximate tree of what it has sent where ([`tree`]). While loads are even, a request goes to the
-//! cluster that shares most of its prompt, where that is more than `cache_threshold` (0.3) of it; else to the one with
-//! the smallest tree, or by `otherwise = "least-load"`, as SMG does now, the least loaded. Loads are uneven when the most
-//! and the fewest requests in flight of this gateway's own are more than `balance_abs_threshold` (64) apart, and the most
-//! is more than `balance_rel_threshold` (1.5) times the fewest: then the least loaded gets it. The defaults are those of
-//! the routers' command lines; `max_tree_tokens` is a cluster's part of the tree, for 2^26 characters of 4 a token.
+//! A gateway keeps an approximate tree of what it has sent where ([`tree`]). While loads are even, a request goes to
+//! the cluster that shares most of its prompt, where that is more than `cache_threshold` (0.3) of it; else to the one
+//! with the smallest tree, or by `otherwise = "least-load"`, as SMG does now, the least loaded. Loads are uneven when
+//! the most and the fewest requests in flight of this gateway's own are more than `balance_abs_threshold` (64) apart,
+//! and the most is more than `balance_rel_threshold` (1.5) times the fewest: then the least loaded gets it. The
+//! defaults are those of the routers' command lines; `max_tree_tokens` is a cluster's part of the tree, for 2^26
+//! characters of 4 a token.
 //!
-//! Simplified: prefixes are told apart as finely as [`Prompt`](crate::sim::model::Prompt) does, not by characters. Trees
-//! are trimmed when they have grown, not every two minutes. Where the best match may not be chosen the next best is, and
-//! ties are random, where the originals take the first cluster that is healthy. A tree outlives its cluster's cache.
+//! Simplified: prefixes are told apart as finely as [`Prompt`](crate::sim::model::Prompt) does, not by characters.
+//! Trees are trimmed when they have grown, not every two minutes. Where the best match may not be chosen the next best
+//! is, and ties are random, where the originals take the first cluster that is healthy. A tree outlives its cluster's
+//! cache.
 
 mod tree;
 

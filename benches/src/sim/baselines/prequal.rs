@@ -1,13 +1,14 @@
-//! Prequal (Wydrowski, Kleinberg, Rumble and Archer, NSDI 2024), Google's: requests go by what probes have found a moment ago.
+//! Prequal (Wydrowski, Kleinberg, Rumble and Archer, NSDI 2024), Google's: requests go by what probes have found a
+//! moment ago.
 //!
-//! Each request has `probes` (3) different random clusters asked, in the background: it is routed by answers that are there
-//! already. [`pool`] has the rules by which answers are kept and the best one is taken. Where it has fewer than two to
-//! choose from, a random cluster is taken. An answer is usable one round trip after its question; it then says what the
-//! engine had when the question was *sent*, which is half a round trip older than a real answer would be.
+//! Each request has `probes` (3) different random clusters asked, in the background: it is routed by answers that are
+//! there already. [`pool`] has the rules by which answers are kept and the best one is taken. Where it has fewer than
+//! two to choose from, a random cluster is taken. An answer is usable one round trip after its question; it then says
+//! what the engine had when the question was *sent*, which is half a round trip older than a real answer would be.
 //!
-//! Parameters as in the paper: `pool_size` 16, `age_limit_ms` 1000, `hot_quantile` 0.84, `removals` 1 a request. How many
-//! requests an answer is used for follows from them and from the number of clusters n:
-//! max(1, 2 / ((1 − pool_size/n) · probes − removals)); where probes do not outrun removals it is not bounded.
+//! Parameters as in the paper: `pool_size` 16, `age_limit_ms` 1000, `hot_quantile` 0.84, `removals` 1 a request. How
+//! many requests an answer is used for follows from them and from the number of clusters n: max(1, 2 / ((1 −
+//! pool_size/n) · probes − removals)); where probes do not outrun removals it is not bounded.
 //!
 //! Simplified: servers measure the latency of past requests at their present load. Here it is computed: round trip, and
 //! queued and own prompt tokens by the throughput that is reported. Gateways without requests do not probe.

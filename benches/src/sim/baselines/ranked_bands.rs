@@ -1,9 +1,10 @@
 //! The instant ranked-band walk: NVIDIA Stargate's published multi-region pulsar without waiting.
 //!
-//! A session ranks the clusters by weighted rendezvous hashing. Bands of 1, 2, 4, 8, … ranks are tried in order, all in the
-//! same moment; in the first band with a cluster that runs fewer than its slots and `max_queued` (4), the better of two
-//! random such clusters is taken, by the expected time to first token. With room nowhere the request waits, and then goes
-//! to whoever has room first. So a full fleet serves everybody where nothing is cached: the collapse to be shown.
+//! A session ranks the clusters by weighted rendezvous hashing. Bands of 1, 2, 4, 8, … ranks are tried in order, all in
+//! the same moment; in the first band with a cluster that runs fewer than its slots and `max_queued` (4), the better of
+//! two random such clusters is taken, by the expected time to first token. With room nowhere the request waits, and
+//! then goes to whoever has room first. So a full fleet serves everybody where nothing is cached: the collapse to be
+//! shown.
 //!
 //! A cluster weighs what its reported throughput has been at most, as the published `max-input-tps` does; one without
 //! is not ranked. One that has failed keeps its rank. The hash is our own, not the published one.

@@ -1,7 +1,8 @@
-//! Round robin: each request to the next cluster, in the order of their numbers. The default of nginx, HAProxy and Envoy.
+//! Round robin: each request to the next cluster, in the order of their numbers. The default of nginx, HAProxy and
+//! Envoy.
 //!
-//! Left out: weights. A cluster that may not be chosen is passed over. Gateways begin at clusters of their own, as Envoy
-//! does, so that a fleet of them does not turn in step. No parameters.
+//! Left out: weights. A cluster that may not be chosen is passed over. Gateways begin at clusters of their own, as
+//! Envoy does, so that a fleet of them does not turn in step. No parameters.
 
 use super::{Asked, Baseline, Choice, View, candidates::is_eligible};
 

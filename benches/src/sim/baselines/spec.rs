@@ -1,7 +1,7 @@
 //! Which baseline a scenario asks for, with what parameters.
 //!
-//! A spec is a table with the policy's name under `baseline` and its parameters beside it. Each has a default, which is that
-//! of the paper or router; one that the policy does not have is an error.
+//! A spec is a table with the policy's name under `baseline` and its parameters beside it. Each has a default, which is
+//! that of the paper or router; one that the policy does not have is an error.
 
 use std::{cell::RefCell, rc::Rc};
 

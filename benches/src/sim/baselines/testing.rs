@@ -3,12 +3,18 @@
 use std::time::Duration;
 
 use super::{Asked, Baseline, Choice, ClusterView, View};
-use crate::sim::model::Prompt;
+use crate::sim::{
+    engine::{Engine, EngineSpec},
+    model::{AttemptKey, Job, Prompt},
+};
 
-/// A gateway's view of a fleet without engines, and its random numbers.
+/// A gateway's view of a fleet, and its random numbers.
 pub(super) struct Fleet {
     pub(super) now: Duration,
     pub(super) clusters: Vec<ClusterView>,
+    /// Only for policies that look at them.
+    engines: Vec<Engine>,
+    attempts: u32,
     pub(super) excluded: Vec<usize>,
     pub(super) rng: fastrand::Rng,
 }
@@ -46,13 +52,50 @@ impl Fleet {
         Self {
             now: Duration::ZERO,
             clusters: vec![cluster; clusters],
+            engines: Vec::new(),
+            attempts: 0,
             excluded: Vec::new(),
             rng: fastrand::Rng::with_seed(1),
         }
     }
 
+    /// The same, with engines that are what the clusters say of themselves.
+    pub(super) fn with_engines(clusters: usize) -> Self {
+        let spec = EngineSpec::Slots {
+            slots: 10,
+            prefill_tps: 1000.0,
+            decode_tps: 10.0,
+            kv_tokens: 0,
+            block_tokens: 1,
+        };
+        Self { engines: (0..clusters).map(|_| spec.build()).collect(), ..Self::of(clusters) }
+    }
+
+    /// An engine gets so many requests of sessions that no test asks for, until it has that many.
+    pub(super) fn occupy(&mut self, cluster: usize, requests: u64) {
+        while self.engines[cluster].state().running + self.engines[cluster].state().queued < requests {
+            self.arrive(cluster, session(1_000_000 + self.attempts));
+        }
+    }
+
+    /// An engine serves a request from beginning to end, and has its prompt in its cache.
+    pub(super) fn serve(&mut self, cluster: usize, prompt: &Prompt) {
+        self.arrive(cluster, *prompt);
+        while let Some(due) = self.engines[cluster].next_due() {
+            self.now = due;
+            self.engines[cluster].advance(due, &mut Vec::new());
+        }
+    }
+
+    fn arrive(&mut self, cluster: usize, prompt: Prompt) {
+        let job = Job { attempt: AttemptKey(self.attempts), prompt, output_tokens: 10 };
+        self.attempts += 1;
+        self.engines[cluster].arrive(self.now, job);
+        self.engines[cluster].advance(self.now, &mut Vec::new());
+    }
+
     pub(super) fn choose(&mut self, policy: &mut dyn Baseline, prompt: &Prompt) -> Choice {
-        let view = View { now: self.now, clusters: &self.clusters, engines: &[] };
+        let view = View { now: self.now, clusters: &self.clusters, engines: &self.engines };
         let asked = Asked { prompt, elapsed: Duration::ZERO, excluded: &self.excluded };
         policy.choose(&view, &asked, &mut self.rng)
     }

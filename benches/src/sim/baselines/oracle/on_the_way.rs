@@ -1,9 +1,9 @@
-//! What gateways with an oracle share: the requests that they have sent and that have not arrived, and how fast clusters end
-//! theirs.
+//! What gateways with an oracle share: the requests that they have sent and that have not arrived, and how fast
+//! clusters end theirs.
 //!
 //! How many requests a cluster ends per second with all its slots taken is measured, second by second: as many as it
-//! ended, times its slots, over those that were taken when requests were decided. An idle cluster is thus not taken for a
-//! slow one.
+//! ended, times its slots, over those that were taken when requests were decided. An idle cluster is thus not taken for
+//! a slow one.
 
 use std::time::Duration;
 

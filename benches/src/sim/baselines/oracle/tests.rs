@@ -12,13 +12,13 @@ struct Told {
 }
 
 impl Told {
-    /// Idle clusters of 10 slots without anything cached.
+    /// Idle clusters of 10 slots without anything cached; prices of up to 8 show what they follow.
     fn of(clusters: usize) -> Self {
         let shared = Rc::new(RefCell::new(OnTheWay::new(clusters)));
         let idle = Truth { state: EngineState::default(), slots: 10, cached_tokens: 0 };
         Self {
             fleet: Fleet::of(clusters),
-            oracle: Oracle::new(Parameters::default(), shared),
+            oracle: Oracle::new(Parameters { price_max: 8.0, ..Parameters::default() }, shared),
             truths: vec![idle; clusters],
             elapsed: Duration::ZERO,
         }
@@ -163,6 +163,35 @@ fn ties_are_drawn_alike_and_gateways_see_what_others_have_sent() {
     told.fleet.now = Duration::from_millis(5);
     told.truths[1].state.queued_tokens = 1;
     assert!((0..100).map(|_| told.decide()).any(|choice| choice == home(2)));
+}
+
+#[test]
+fn engines_are_seen_as_they_are() {
+    let mut fleet = Fleet::with_engines(3);
+    let shared = Rc::new(RefCell::new(OnTheWay::new(3)));
+    let mut oracle = Oracle::new(Parameters::default(), shared);
+    fleet.serve(1, &session(7));
+    assert_eq!(fleet.choose(&mut oracle, &session(7)), home(1));
+    // Others' prompts wait for those in prefill: 10 ms more of distance are cheaper than 1 s of prefill.
+    fleet.occupy(0, 1);
+    fleet.occupy(1, 1);
+    fleet.clusters[2].rtt = Duration::from_millis(20);
+    assert_eq!(fleet.choose(&mut oracle, &session(8)), home(2));
+    // Where its prompt is cached it waits for the other's prefill, which is cheaper than its own at a price above 1.
+    assert_eq!(fleet.choose(&mut oracle, &session(7)), home(1));
+    // What it has sent counts before it arrives: with 9 of 10 slots taken, each cluster has one place.
+    for cluster in 0..3 {
+        fleet.occupy(cluster, 9);
+    }
+    let mut sent: Vec<Option<usize>> =
+        (20..23).map(|number| fleet.send(&mut oracle, &session(number))).collect();
+    sent.sort_unstable();
+    assert_eq!(sent, [0, 1, 2].map(Some));
+    assert_eq!(fleet.choose(&mut oracle, &session(23)), Choice::Full);
+    Fleet::with_engines(5).assert_never_chooses_what_it_may_not(&mut Oracle::new(
+        Parameters::default(),
+        Rc::new(RefCell::new(OnTheWay::new(5))),
+    ));
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! Answers of probes that a gateway has at hand, one a cluster: which of them is best, and when each is dropped.
 //!
 //! A cluster is hot when its requests in flight are above a quantile of those of recent answers. The best cold one has
-//! the lowest latency; where all are hot, the fewest requests in flight win. An answer is dropped when it is old,
-//! used up, or the oldest of more than there is room for. As good answers are used up first, bad ones would be left:
-//! so one is removed with each request as well, by turns the oldest and the worst.
+//! the lowest latency; where all are hot, the fewest requests in flight win. An answer is dropped when it is old, used
+//! up, or the oldest of more than there is room for. As good answers are used up first, bad ones would be left: so one
+//! is removed with each request as well, by turns the oldest and the worst.
 
 use std::{collections::VecDeque, time::Duration};
 
@@ -184,7 +184,9 @@ mod tests {
 
     fn pool(answers: &[Answer]) -> Pool {
         let mut pool = Pool::new(4, ms(1000), 0.84);
-        answers.iter().for_each(|answer| pool.receive(*answer));
+        for answer in answers {
+            pool.receive(*answer);
+        }
         pool
     }
 

@@ -48,6 +48,46 @@ fn an_answer_counts_from_its_arrival_on_and_ages_from_there() {
 }
 
 #[test]
+fn probes_find_what_engines_have_and_answer_a_round_trip_later() {
+    let mut fleet = Fleet::with_engines(3);
+    let mut policy = policy(Parameters { removals: 0.0, ..Parameters::default() }, 3);
+    for (cluster, requests) in [3, 1, 2].into_iter().enumerate() {
+        fleet.occupy(cluster, requests);
+    }
+    // The first request has all three asked; what has come since they were is not in their answers.
+    fleet.choose(&mut policy, &session(0));
+    fleet.occupy(1, 9);
+    let mut answers: Vec<(usize, u64, u128, f64)> = policy
+        .on_the_way
+        .iter()
+        .map(|answer| (answer.cluster, answer.in_flight, answer.received.as_millis(), answer.latency_s))
+        .collect();
+    answers.sort_by_key(|answer| answer.0);
+    assert_eq!(answers, [(0, 3, 10, 4.01), (1, 1, 10, 2.01), (2, 2, 10, 3.01)]);
+    fleet.now = Duration::from_millis(10);
+    assert_eq!(fleet.choose(&mut policy, &session(1)), home(1));
+    // By the second answers, cluster 1 is the worst.
+    fleet.now = Duration::from_millis(20);
+    assert_eq!(fleet.choose(&mut policy, &session(2)), home(2));
+}
+
+#[test]
+fn as_many_clusters_are_asked_as_parameters_say_each_alike() {
+    let mut fleet = Fleet::with_engines(10);
+    let mut policy = policy(Parameters { probes: 2.5, ..Parameters::default() }, 10);
+    fleet.clusters[9].is_routable = false;
+    let mut asked = [0; 10];
+    for number in 0..3600 {
+        fleet.choose(&mut policy, &session(number));
+        for answer in policy.on_the_way.drain(..) {
+            asked[answer.cluster] += 1;
+        }
+    }
+    // 3600 times 2.5 over 9.
+    assert!(asked[..9].iter().all(|count| (920..=1080).contains(count)) && asked[9] == 0, "{asked:?}");
+}
+
+#[test]
 fn without_answers_clusters_are_drawn_alike() {
     let mut policy = policy(Parameters::default(), 4);
     let shares = Fleet::of(4).shares(&mut policy, 4000);
