@@ -26,7 +26,7 @@ pub(crate) struct OpenRanks {
 }
 
 /// Ranks of the first band.
-const FIRST_BAND: usize = 2;
+pub(crate) const FIRST_BAND: usize = 2;
 
 /// Openings after which every rank is open, however small the group: a target has at most 65 535 clusters.
 const OPENINGS_MAX: u64 = 15;

@@ -5,10 +5,12 @@
 //! goes only where `fallback_max_queued` lets it, by default where an engine slot is free: what overflows never
 //! queues before the keys at home there, so overload cannot spread by making every cache cold.
 
+use std::time::Duration;
+
 use crate::{
-    ClusterIndex, EffectiveStats, PrimaryAdmission, PulsarWaitAndWidenParameters, RoutingRequest, Target,
+    ClusterIndex, EffectiveStats, PrimaryAdmission, PulsarWaitAndWidenParameters, RoutingRequest, Seconds, Target,
     UnavailableReason, Widening,
-    bands::{Bands, OpenRanks},
+    bands::{Bands, FIRST_BAND, OpenRanks},
     core_loads::Unflushed,
     decide::{Choice, NoChoice},
     decision_state::Workspace,
@@ -83,8 +85,22 @@ impl Walk<'_> {
         let Some(primary) = group.first() else {
             return Err(NoChoice::Unavailable(UnavailableReason::NoEligibleCandidate));
         };
-        if let Some(choice) = self.primary_at_once(*primary) {
-            return Ok(choice);
+        let primary = *primary;
+        let since = self.affinity_wait_ends(ranking, primary);
+        if let Some(choice) = self.primary_at_once(primary) {
+            if !self.is_impatient(primary, since) {
+                return Ok(choice);
+            }
+            // Only where its queue is longer than its keys wait: to the next ranks, where that is quicker.
+            let members = ranking.first(self.parameters.affinity_group_ranks() + FIRST_BAND, rankings).iter();
+            let members = members.skip(1).filter(|cluster| self.is_candidate(**cluster)).map(|cluster| cluster.0);
+            let set = CandidateSet::open(self.parameters.fallback_max_queued, self.selection.elapsed);
+            return match self.selection.select(&set, members, scratch, rng, trace) {
+                Ok(picked) if self.is_quicker(picked, primary) => {
+                    Ok(self.place(ranking, picked.cluster, rankings).choice(picked, true))
+                }
+                _ => Ok(choice),
+            };
         }
         let members = group.iter().filter(|cluster| self.is_candidate(**cluster)).map(|cluster| cluster.0);
         let set = CandidateSet::group(widening);
@@ -95,7 +111,6 @@ impl Walk<'_> {
         if !self.eligible.indices().any(|index| self.is_ranked(index)) {
             return Err(NoChoice::Unavailable(UnavailableReason::AllExcluded));
         }
-        let since = self.parameters.affinity_wait_of(ranking.slot()).into();
         if self.selection.elapsed < since {
             return Err(none.hold(since));
         }
@@ -117,6 +132,39 @@ impl Walk<'_> {
             picked.map_err(|none| none.wait(group_unlock, None))?
         };
         Ok(self.place(ranking, picked.cluster, rankings).choice(picked, true))
+    }
+
+    /// When the affinity group is given up: the key's wait after the arrival, less what it would wait in the queue of its
+    /// primary where waits are spread over keys. So those that are to leave a busy primary leave before it is full.
+    fn affinity_wait_ends(&self, ranking: &Ranking<'_>, primary: ClusterIndex) -> Moment {
+        let wait = self.parameters.affinity_wait_of(ranking.slot());
+        if self.parameters.affinity_wait_spread == 0.0 || !self.is_candidate(primary) {
+            return wait.into();
+        }
+        let queue_delay = self.effective(primary).queue_delay().to_duration();
+        wait.saturating_sub(queue_delay.unwrap_or(Duration::MAX)).into()
+    }
+
+    /// Whether a key leaves its primary that has a place for it: when it would queue there for longer than it waits.
+    fn is_impatient(&self, primary: ClusterIndex, since: Moment) -> bool {
+        self.parameters.affinity_wait_spread > 0.0
+            && self.parameters.primary_admission == PrimaryAdmission::Capacity
+            && self.selection.elapsed >= since
+            && self.effective(primary).queue_delay() > Seconds::ZERO
+    }
+
+    /// Whether the first token is to be expected sooner from `picked`, at full prefill, than from the primary.
+    fn is_quicker(&self, picked: Picked, primary: ClusterIndex) -> bool {
+        let scale = self.parameters.widening.affinity_input_tokens_scale;
+        let ttft = |cluster: ClusterIndex, scale: f64| {
+            let stats = self.effective(cluster);
+            stats.first_token_after(stats.queue_delay(), stats.prefill(self.request.input_tokens, scale))
+        };
+        ttft(picked.cluster, 1.0) < ttft(primary, scale)
+    }
+
+    fn effective(&self, cluster: ClusterIndex) -> EffectiveStats<'_> {
+        self.unflushed.effective(&self.target.clusters[cluster.0], self.request.priority)
     }
 
     /// The primary, when it is taken at once.
