@@ -6,6 +6,22 @@ use toml::{Table, Value};
 /// Name and text.
 const SCENARIOS: &[(&str, &str)] = &[
     ("five-regions", include_str!("../../scenarios/five-regions.toml")),
+    ("recommended", include_str!("../../scenarios/recommended.toml")),
+    ("gateways", include_str!("../../scenarios/gateways.toml")),
+    ("distinct", include_str!("../../scenarios/distinct.toml")),
+    ("recovery", include_str!("../../scenarios/recovery.toml")),
+    ("policies", include_str!("../../scenarios/policies.toml")),
+    ("batching", include_str!("../../scenarios/batching.toml")),
+    ("max-queued", include_str!("../../scenarios/max-queued.toml")),
+    ("reservations", include_str!("../../scenarios/reservations.toml")),
+    ("waiting", include_str!("../../scenarios/waiting.toml")),
+    ("staleness", include_str!("../../scenarios/staleness.toml")),
+    ("sweeps", include_str!("../../scenarios/sweeps.toml")),
+    ("queue-slo", include_str!("../../scenarios/queue-slo.toml")),
+    ("low-load", include_str!("../../scenarios/low-load.toml")),
+    ("workers", include_str!("../../scenarios/workers.toml")),
+    ("heterogeneous", include_str!("../../scenarios/heterogeneous.toml")),
+    ("stories", include_str!("../../scenarios/stories.toml")),
 ];
 
 /// Tables whose keys exclude each other: they are replaced as a whole.
