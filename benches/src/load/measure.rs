@@ -55,12 +55,27 @@ pub(crate) enum Until {
     Requests(u64),
     /// So long after the warm-up.
     Time(Duration),
+    /// So many requests after the warm-up, but no longer than this.
+    RequestsWithin(u64, Duration),
 }
 
 /// State at the opening of the window.
 struct Opening {
     at: Instant,
     samples: Vec<ProcessSample>,
+}
+
+// === impl Until ===
+
+impl Until {
+    /// How many requests, and how long.
+    fn limits(self) -> (Option<u64>, Option<Duration>) {
+        match self {
+            Self::Requests(requests) => (Some(requests), None),
+            Self::Time(time) => (None, Some(time)),
+            Self::RequestsWithin(requests, time) => (Some(requests), Some(time)),
+        }
+    }
 }
 
 /// Carries a plan out. Call it inside the runtime.
@@ -79,7 +94,7 @@ pub(crate) async fn measure(plan: &Plan) -> anyhow::Result<Report> {
 }
 
 async fn closed_loop(plan: &Plan, session: &Rc<Session>, until: Until) -> anyhow::Result<Report> {
-    let limit = if let Until::Requests(requests) = until { Some(requests) } else { None };
+    let (limit, time) = until.limits();
     // Without a warm-up the first connections count too: the window opens before them.
     let opening = if plan.warmup.is_zero() { Some(open_window(plan, session, limit)?) } else { None };
     let connections: Vec<_> = (0..plan.connections)
@@ -92,22 +107,21 @@ async fn closed_loop(plan: &Plan, session: &Rc<Session>, until: Until) -> anyhow
         open_window(plan, session, limit)?
     };
     let mut all = pin!(join(connections));
-    let costs;
-    let elapsed;
-    match until {
-        Until::Requests(_) => {
+    let ended = match time {
+        None => {
             all.as_mut().await;
-            elapsed = opening.at.elapsed();
-            costs = costs_since(&opening, session)?;
+            true
         }
-        Until::Time(time) => {
-            monoio::time::sleep(time).await;
-            session.ending.set(true);
-            session.recording.set(false);
-            elapsed = opening.at.elapsed();
-            costs = costs_since(&opening, session)?;
-            drain(session, all.as_mut()).await;
+        Some(time) => {
+            matches!(race(all.as_mut(), pin!(monoio::time::sleep(time))).await, First::Left(()))
         }
+    };
+    session.ending.set(true);
+    session.recording.set(false);
+    let elapsed = opening.at.elapsed();
+    let costs = costs_since(&opening, session)?;
+    if !ended {
+        drain(session, all.as_mut()).await;
     }
     Ok(Report::new(&session.recorder.borrow(), elapsed, plan.connections, costs, None))
 }
