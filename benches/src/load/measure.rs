@@ -1,7 +1,7 @@
 //! One measurement: warm-up, a window in which everything counts, and the account at its end.
 
 use std::{
-    pin::pin,
+    pin::{Pin, pin},
     rc::Rc,
     time::{Duration, Instant},
 };
@@ -22,6 +22,12 @@ use crate::{
 
 /// After the window, answers under way get this long before they are abandoned (they no longer count).
 const DRAIN: Duration = Duration::from_millis(500);
+
+/// A closed loop that is bounded both ways goes on for up to so many times its time while connections have no answer.
+const PATIENCE: u32 = 4;
+
+/// How often that is looked at.
+const PATIENCE_POLL: Duration = Duration::from_millis(50);
 
 /// What to measure.
 pub(crate) struct Plan {
@@ -55,7 +61,8 @@ pub(crate) enum Until {
     Requests(u64),
     /// So long after the warm-up.
     Time(Duration),
-    /// So many requests after the warm-up, but no longer than this.
+    /// So many requests after the warm-up, but no longer than this, unless fewer have been answered than there are
+    /// connections: then up to four times as long.
     RequestsWithin(u64, Duration),
 }
 
@@ -68,12 +75,11 @@ struct Opening {
 // === impl Until ===
 
 impl Until {
-    /// How many requests, and how long.
-    fn limits(self) -> (Option<u64>, Option<Duration>) {
+    /// How many requests, where they are bounded.
+    fn requests(self) -> Option<u64> {
         match self {
-            Self::Requests(requests) => (Some(requests), None),
-            Self::Time(time) => (None, Some(time)),
-            Self::RequestsWithin(requests, time) => (Some(requests), Some(time)),
+            Self::Requests(requests) | Self::RequestsWithin(requests, _) => Some(requests),
+            Self::Time(_) => None,
         }
     }
 }
@@ -94,7 +100,7 @@ pub(crate) async fn measure(plan: &Plan) -> anyhow::Result<Report> {
 }
 
 async fn closed_loop(plan: &Plan, session: &Rc<Session>, until: Until) -> anyhow::Result<Report> {
-    let (limit, time) = until.limits();
+    let limit = until.requests();
     // Without a warm-up the first connections count too: the window opens before them.
     let opening = if plan.warmup.is_zero() { Some(open_window(plan, session, limit)?) } else { None };
     let connections: Vec<_> = (0..plan.connections)
@@ -107,13 +113,19 @@ async fn closed_loop(plan: &Plan, session: &Rc<Session>, until: Until) -> anyhow
         open_window(plan, session, limit)?
     };
     let mut all = pin!(join(connections));
-    let ended = match time {
-        None => {
+    let ended = match until {
+        Until::Requests(_) => {
             all.as_mut().await;
             true
         }
-        Some(time) => {
-            matches!(race(all.as_mut(), pin!(monoio::time::sleep(time))).await, First::Left(()))
+        Until::Time(time) => within(time, all.as_mut()).await,
+        Until::RequestsWithin(_, time) => {
+            let mut ended = within(time, all.as_mut()).await;
+            let is_short = || session.recorder.borrow().completed < plan.connections as u64;
+            while !ended && is_short() && opening.at.elapsed() < time * PATIENCE {
+                ended = within(PATIENCE_POLL, all.as_mut()).await;
+            }
+            ended
         }
     };
     session.ending.set(true);
@@ -179,8 +191,13 @@ fn costs_since(opening: &Opening, session: &Session) -> anyhow::Result<Vec<Proce
         .collect()
 }
 
+/// Waits for `all` to end, but no longer than `time`; returns whether it did.
+async fn within(time: Duration, all: Pin<&mut impl Future<Output = ()>>) -> bool {
+    matches!(race(all, pin!(monoio::time::sleep(time))).await, First::Left(()))
+}
+
 /// Waits for the connections to end, and cuts those that do not.
-async fn drain(session: &Session, mut all: std::pin::Pin<&mut impl Future<Output = ()>>) {
+async fn drain(session: &Session, mut all: Pin<&mut impl Future<Output = ()>>) {
     if let First::Right(()) = race(all.as_mut(), pin!(monoio::time::sleep(DRAIN))).await {
         session.abort_all();
         all.await;

@@ -158,6 +158,8 @@ pub(crate) fn run(args: Args, driver: Driver) -> anyhow::Result<()> {
             targets,
             streams: streams as usize,
             ramp_per_s: args.ramp,
+            opening_at_once: streams as usize,
+            opening_timeout: Duration::MAX,
             settle: Duration::from_millis(args.settle_ms),
             hold: Hold::ToTheEnd,
             timeout: Duration::from_millis(args.timeout_ms),

@@ -46,7 +46,7 @@ pub(super) struct Measured {
     pub(super) values: BTreeMap<Quantity, f64>,
     /// Requests that failed, by how.
     pub(super) failures: BTreeMap<String, u64>,
-    /// Requests that were due and never sent.
+    /// Requests that were due and never sent, or streams that were never opened.
     pub(super) unsent: u64,
 }
 

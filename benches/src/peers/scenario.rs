@@ -70,9 +70,12 @@ pub(super) struct Sizes {
     /// Concurrent streams of the streams scenario. A proxy needs two descriptors for each.
     #[arg(long, default_value_t = 9500, value_parser = count(1_000_000))]
     pub(super) open_streams: usize,
-    /// Of these, opened a second.
+    /// Of these, opened a second, at most.
     #[arg(long, default_value_t = 2000.0, value_parser = above_zero)]
     pub(super) ramp: f64,
+    /// Those that have not been opened after this time never are.
+    #[arg(long, default_value_t = 20.0, value_parser = above_zero)]
+    pub(super) opening_seconds: f64,
     /// Chunks a second of each of them.
     #[arg(long, default_value_t = 0.5, value_parser = above_zero)]
     pub(super) open_chunks_per_s: f64,

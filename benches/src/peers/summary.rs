@@ -163,7 +163,7 @@ fn metric(
 /// As a table in Markdown, its columns aligned; below it what went wrong.
 impl fmt::Display for Summary {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(out, "{}, median [min–max] of {} rounds\n", self.scenario, self.rounds.len())?;
+        writeln!(out, "{}, rounds: {}, median [min–max]\n", self.scenario, self.rounds.len())?;
         let rows = self.rows();
         let widths: Vec<usize> = (0..rows[0].len())
             .map(|index| rows.iter().map(|row| row[index].chars().count()).max().unwrap_or(0).max(3))

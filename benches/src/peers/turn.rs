@@ -38,6 +38,9 @@ const OPEN_STREAM_TOKENS: u64 = 10_000;
 /// Between the last stream's opening and the reading of memory: what opening took has been given back by then.
 const SETTLE: Duration = Duration::from_secs(1);
 
+/// Streams that are being opened at one time. More would overflow queues of connections, which is not what is asked.
+const OPENING_AT_ONCE: usize = 64;
+
 /// Requests one at a time, for the latency of long prompts: so many, within this time.
 const SINGLE_REQUESTS: u64 = 200;
 const SINGLE_TIME: Duration = Duration::from_secs(1);
@@ -103,6 +106,8 @@ pub(super) async fn turn(
                 targets: load.targets()?,
                 streams: sizes.open_streams,
                 ramp_per_s: sizes.ramp,
+                opening_at_once: OPENING_AT_ONCE,
+                opening_timeout: Duration::from_secs_f64(sizes.opening_seconds),
                 settle: SETTLE,
                 hold: Hold::UntilRead,
                 timeout: ANSWER_TIMEOUT,
@@ -115,6 +120,7 @@ pub(super) async fn turn(
             measured.set(Quantity::RssKb, kilobytes(memory.rss_bytes_open));
             measured.set(Quantity::RssKbPerStream, memory.rss_bytes_per_stream.map(|bytes| bytes / 1024.0));
             measured.count_failures(&report.errors);
+            measured.unsent = report.never_opened;
         }
         Scenario::Prompts { body_bytes } => {
             let closed = Load { body_bytes, ..load(0, sizes.prompt_connections) }
