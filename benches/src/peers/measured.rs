@@ -12,10 +12,13 @@ use crate::load::report::{ProcessCost, Report};
 #[serde(rename_all = "snake_case")]
 pub(super) enum Quantity {
     /// CPU seconds for 100 000 requests of a closed loop.
+    #[serde(rename = "cpu_s_per_100k_requests")]
     CpuSPer100kRequests,
     /// The same at the open loop's rate.
+    #[serde(rename = "cpu_s_per_100k_requests_open")]
     CpuSPer100kRequestsOpen,
     /// CPU seconds for 100 000 SSE chunks.
+    #[serde(rename = "cpu_s_per_100k_chunks")]
     CpuSPer100kChunks,
     /// CPU milliseconds for one request of a closed loop.
     CpuMsPerRequest,

@@ -77,19 +77,20 @@ pub(crate) struct Args {
 
 /// Runs the comparison and prints it.
 pub(crate) fn run(args: &Args, driver: Driver) -> anyhow::Result<()> {
-    cpu::raise_descriptor_limit();
+    let mut sizes = args.sizes.clone();
+    sizes.fit_descriptors(cpu::raise_descriptor_limit());
     cpu::pin_to(args.load_core)?;
     let kinds = args.kinds()?;
     let summaries = runtime::block_on(driver, || async {
         let termination = Termination::catch().context("cannot catch signals")?;
-        match race(pin!(compare(args, &kinds)), pin!(termination.requested())).await {
+        match race(pin!(compare(args, &sizes, &kinds)), pin!(termination.requested())).await {
             First::Left(summaries) => summaries,
             // Dropping the comparison stopped everything that it had started.
             First::Right(()) => bail!("interrupted"),
         }
     })??;
     if args.json {
-        let report = json!({"sizes": args.sizes, "scenarios": summaries});
+        let report = json!({"sizes": sizes, "scenarios": summaries});
         println!("{}", serde_json::to_string_pretty(&report)?);
     } else {
         for summary in &summaries {
@@ -99,7 +100,7 @@ pub(crate) fn run(args: &Args, driver: Driver) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn compare(args: &Args, kinds: &[Kind]) -> anyhow::Result<Vec<Summary>> {
+async fn compare(args: &Args, sizes: &Sizes, kinds: &[Kind]) -> anyhow::Result<Vec<Summary>> {
     let has_other = kinds.contains(&Kind::Other);
     let other = args.other.as_ref().or(args.stargate.as_ref()).filter(|_| has_other);
     let stage = Stage {
@@ -112,8 +113,8 @@ async fn compare(args: &Args, kinds: &[Kind]) -> anyhow::Result<Vec<Summary>> {
     };
     let which = if args.scenarios.is_empty() { Which::value_variants() } else { &args.scenarios };
     let mut summaries = Vec::new();
-    for scenario in which.iter().flat_map(|which| which.scenarios(&args.sizes)) {
-        summaries.push(rounds::run(&stage, scenario, &args.sizes, kinds, args.rounds).await?);
+    for scenario in which.iter().flat_map(|which| which.scenarios(sizes)) {
+        summaries.push(rounds::run(&stage, scenario, sizes, kinds, args.rounds).await?);
     }
     Ok(summaries)
 }

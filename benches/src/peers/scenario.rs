@@ -6,6 +6,9 @@ use serde::Serialize;
 
 use super::stage::EngineOptions;
 
+/// Descriptors that a proxy needs besides its streams.
+const OTHER_DESCRIPTORS: u64 = 500;
+
 /// Which scenarios to run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(super) enum Which {
@@ -88,6 +91,20 @@ pub(super) struct Sizes {
     /// Numbers of backends, one table each.
     #[arg(long, value_delimiter = ',', default_values_t = [100, 1000], value_parser = count(4096))]
     pub(super) backends: Vec<usize>,
+}
+
+// === impl Sizes ===
+
+impl Sizes {
+    /// Keeps the streams that are open at once to what a proxy may hold with so many descriptors.
+    pub(super) fn fit_descriptors(&mut self, descriptors: u64) {
+        let streams =
+            usize::try_from(descriptors.saturating_sub(OTHER_DESCRIPTORS) / 2).unwrap_or(usize::MAX).max(1);
+        if self.open_streams > streams {
+            eprintln!("{streams} streams instead of {}: {descriptors} descriptors", self.open_streams);
+            self.open_streams = streams;
+        }
+    }
 }
 
 // === impl Which ===
