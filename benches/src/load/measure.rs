@@ -23,11 +23,8 @@ use crate::{
 /// After the window, answers under way get this long before they are abandoned (they no longer count).
 const DRAIN: Duration = Duration::from_millis(500);
 
-/// A closed loop that is bounded both ways goes on for up to so many times its time while connections have no answer.
+/// A closed loop that is bounded both ways waits for its last answers for up to so many times its time.
 const PATIENCE: u32 = 4;
-
-/// How often that is looked at.
-const PATIENCE_POLL: Duration = Duration::from_millis(50);
 
 /// What to measure.
 pub(crate) struct Plan {
@@ -61,8 +58,8 @@ pub(crate) enum Until {
     Requests(u64),
     /// So long after the warm-up.
     Time(Duration),
-    /// So many requests after the warm-up, but no longer than this, unless fewer have been answered than there are
-    /// connections: then up to four times as long.
+    /// So many requests after the warm-up, but none is started later than this. Those under way then are waited for, four
+    /// times as long: with few slow requests, half done ones would make up much of the account.
     RequestsWithin(u64, Duration),
 }
 
@@ -120,12 +117,9 @@ async fn closed_loop(plan: &Plan, session: &Rc<Session>, until: Until) -> anyhow
         }
         Until::Time(time) => within(time, all.as_mut()).await,
         Until::RequestsWithin(_, time) => {
-            let mut ended = within(time, all.as_mut()).await;
-            let is_short = || session.recorder.borrow().completed < plan.connections as u64;
-            while !ended && is_short() && opening.at.elapsed() < time * PATIENCE {
-                ended = within(PATIENCE_POLL, all.as_mut()).await;
-            }
-            ended
+            let ended = within(time, all.as_mut()).await;
+            session.ending.set(true);
+            ended || within(time * PATIENCE, all.as_mut()).await
         }
     };
     session.ending.set(true);
