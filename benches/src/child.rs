@@ -29,7 +29,8 @@ const LOG_TAIL_LINES: usize = 20;
 pub(crate) struct Started {
     name: String,
     child: Child,
-    stdout: ChildStdout,
+    /// What it says of itself; `None` where that goes to its log, too.
+    stdout: Option<ChildStdout>,
     log: PathBuf,
 }
 
@@ -50,8 +51,30 @@ impl Started {
         arguments: &[String],
         folder: &Path,
     ) -> anyhow::Result<Self> {
+        Self::spawn(name, cpu, (program, arguments), folder, true)
+    }
+
+    /// The same for a program that has no `ready` line: whatever it says goes to its log.
+    pub(crate) fn logged(
+        name: &str,
+        cpu: Option<usize>,
+        program: &Path,
+        arguments: &[String],
+        folder: &Path,
+    ) -> anyhow::Result<Self> {
+        Self::spawn(name, cpu, (program, arguments), folder, false)
+    }
+
+    fn spawn(
+        name: &str,
+        cpu: Option<usize>,
+        (program, arguments): (&Path, &[String]),
+        folder: &Path,
+        says_ready: bool,
+    ) -> anyhow::Result<Self> {
         let log = folder.join(format!("{name}.log"));
         let stderr = File::create(&log).with_context(|| format!("cannot write {}", log.display()))?;
+        let stdout = if says_ready { Stdio::piped() } else { stderr.try_clone().context("log")?.into() };
         let mut command = Command::new(own_path()?);
         command.args(["run-pinned", "--parent", &std::process::id().to_string()]);
         if let Some(cpu) = cpu {
@@ -62,11 +85,11 @@ impl Started {
             .arg(program)
             .args(arguments)
             .stdin(Stdio::null())
-            .stdout(Stdio::piped())
+            .stdout(stdout)
             .stderr(stderr)
             .spawn()
             .with_context(|| format!("cannot start {name}"))?;
-        let stdout = child.stdout.take().context("stdout is piped")?;
+        let stdout = child.stdout.take();
         Ok(Self { name: name.to_owned(), child, stdout, log })
     }
 
@@ -96,6 +119,7 @@ impl Started {
 
     /// Waits for its `ready key=value …` line.
     pub(crate) fn ready_line(&mut self) -> anyhow::Result<String> {
+        let stdout = self.stdout.as_mut().context("it has no ready line")?;
         let deadline = Instant::now() + READY_TIMEOUT;
         let mut line = Vec::new();
         loop {
@@ -110,17 +134,17 @@ impl Started {
             let left = deadline.saturating_duration_since(Instant::now());
             let timeout =
                 Timespec { tv_sec: left.as_secs().cast_signed(), tv_nsec: left.subsec_nanos().into() };
-            let mut watched = [PollFd::from_borrowed_fd(self.stdout.as_fd(), PollFlags::IN)];
+            let mut watched = [PollFd::from_borrowed_fd(stdout.as_fd(), PollFlags::IN)];
             if poll(&mut watched, Some(&timeout)).context("poll")? == 0 {
                 bail!(
                     "{} was not ready within {READY_TIMEOUT:?}; its log ends:\n{}",
                     self.name,
-                    self.log_tail()
+                    log_tail(&self.log)
                 );
             }
             let mut part = [0; 512];
-            match self.stdout.read(&mut part).context("read")? {
-                0 => bail!("{} ended before it was ready; its log ends:\n{}", self.name, self.log_tail()),
+            match stdout.read(&mut part).context("read")? {
+                0 => bail!("{} ended before it was ready; its log ends:\n{}", self.name, log_tail(&self.log)),
                 count => line.extend_from_slice(&part[..count]),
             }
         }
@@ -134,11 +158,17 @@ impl Started {
         Ok(())
     }
 
-    fn log_tail(&self) -> String {
-        let log = std::fs::read_to_string(&self.log).unwrap_or_default();
-        let lines: Vec<&str> = log.lines().collect();
-        lines[lines.len().saturating_sub(LOG_TAIL_LINES)..].join("\n")
+    /// The last lines of its log.
+    pub(crate) fn log_tail(&self) -> String {
+        log_tail(&self.log)
     }
+}
+
+fn log_tail(log: &Path) -> String {
+    let log = std::fs::read(log).unwrap_or_default();
+    let log = String::from_utf8_lossy(&log);
+    let lines: Vec<&str> = log.lines().collect();
+    lines[lines.len().saturating_sub(LOG_TAIL_LINES)..].join("\n")
 }
 
 impl Drop for Started {

@@ -1,15 +1,15 @@
 //! `stargate-bench`: the engines and clients that Stargate is tested and measured with.
 //!
 //! `mock-engine` stands in for a real inference engine, `load` drives any HTTP endpoint and accounts for
-//! what it costs, `compare` runs both around several proxies in alternating rounds, `scenario` around one
+//! what it costs, `peers` runs both around several proxies in alternating rounds, `scenario` around one
 //! gateway whose routing is at stake; `sim` runs the decisions alone, in virtual time.
 
 mod child;
-mod compare;
 mod http;
 mod load;
 mod mock_engine;
 mod net;
+mod peers;
 mod procfs;
 mod relay;
 mod run_pinned;
@@ -38,8 +38,8 @@ enum Command {
     MockEngine(Box<mock_engine::Args>),
     /// Drives an endpoint with requests, verifies every answer and accounts for what it cost.
     Load(Box<load::Args>),
-    /// Compares the gateway with a direct connection, a bare relay and `HAProxy`, in alternating rounds.
-    Compare(Box<compare::Args>),
+    /// Compares the gateway with a direct connection, a bare relay and other proxies and routers, in alternating rounds.
+    Peers(Box<peers::Args>),
     /// Drives a gateway and mock engines of its own through one story of routing, live.
     Scenario(scenario::Args),
     /// Runs the real decisions in virtual time, against modelled engines.
@@ -55,7 +55,7 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         Command::MockEngine(args) => mock_engine::run(*args, cli.driver),
         Command::Load(args) => load::run(*args, cli.driver),
-        Command::Compare(args) => compare::run(&args, cli.driver),
+        Command::Peers(args) => peers::run(&args, cli.driver),
         Command::Scenario(args) => scenario::run(&args, cli.driver),
         Command::Sim(args) => sim::run(&args),
         Command::Relay(args) => relay::run(args, cli.driver),

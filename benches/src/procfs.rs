@@ -1,4 +1,7 @@
 //! What a process cost so far, as the kernel counts it: CPU time of each thread, memory, descriptors.
+//!
+//! Always that of the process and all that descend from it: a server may be a starter with workers. Pages that they share
+//! count once for each in resident memory, and once in all in the proportional share.
 
 use std::{fs, io};
 
@@ -14,14 +17,14 @@ pub(crate) struct ThreadCpu {
     pub(crate) ns: u64,
 }
 
-/// A process at one moment.
+/// A process and its descendants at one moment.
 #[derive(Clone, Debug)]
 pub(crate) struct ProcessSample {
     pub(crate) pid: u32,
     pub(crate) threads: Vec<ThreadCpu>,
     /// Resident memory.
     pub(crate) rss_bytes: u64,
-    /// The share of it that is this process's own, where the kernel tells.
+    /// The share of it that is their own, where the kernel tells.
     pub(crate) pss_bytes: Option<u64>,
     /// Open descriptors.
     pub(crate) descriptors: usize,
@@ -29,6 +32,21 @@ pub(crate) struct ProcessSample {
 
 /// Takes a sample. The scheduler's statistics are exact for threads that sleep, and off by a tick for running ones.
 pub(crate) fn sample(pid: u32) -> anyhow::Result<ProcessSample> {
+    let mut sum = of_one(pid)?;
+    let mut unseen = children(pid);
+    while let Some(child) = unseen.pop() {
+        // One may end while we look.
+        let Ok(sample) = of_one(child) else { continue };
+        unseen.extend(children(child));
+        sum.threads.extend(sample.threads);
+        sum.rss_bytes += sample.rss_bytes;
+        sum.pss_bytes = sum.pss_bytes.zip(sample.pss_bytes).map(|(sum, bytes)| sum + bytes);
+        sum.descriptors += sample.descriptors;
+    }
+    Ok(sum)
+}
+
+fn of_one(pid: u32) -> anyhow::Result<ProcessSample> {
     let threads = threads(pid).with_context(|| format!("process {pid}"))?;
     let status = fs::read_to_string(format!("/proc/{pid}/status")).context("status")?;
     let rss_kb = kilobytes(&status, "VmRSS:").with_context(|| format!("process {pid} has ended"))?;
@@ -58,6 +76,15 @@ pub(crate) fn cpu_between(before: &ProcessSample, after: &ProcessSample) -> Vec<
         .collect();
     spent.sort_by(|left, right| right.ns.cmp(&left.ns).then(left.tid.cmp(&right.tid)));
     spent
+}
+
+/// What its threads have started and not yet reaped.
+fn children(pid: u32) -> Vec<u32> {
+    let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
+    threads
+        .filter_map(|thread| fs::read_to_string(thread.ok()?.path().join("children")).ok())
+        .flat_map(|list| list.split_whitespace().filter_map(|pid| pid.parse().ok()).collect::<Vec<_>>())
+        .collect()
 }
 
 fn threads(pid: u32) -> io::Result<Vec<ThreadCpu>> {
@@ -99,6 +126,30 @@ mod tests {
             }
         };
         assert!(after.threads.iter().all(|thread| !thread.name.is_empty()), "{sum}");
+    }
+
+    #[test]
+    fn descendants_count_too() {
+        let own = of_one(std::process::id()).unwrap();
+        // A shell that waits for a child of its own.
+        let mut shell = std::process::Command::new("sh")
+            .args(["-c", "sleep 30 & echo; wait"])
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut started = [0];
+        std::io::Read::read_exact(shell.stdout.as_mut().unwrap(), &mut started).unwrap();
+        let pid = shell.id();
+        let (alone, tree, from_here) =
+            (of_one(pid).unwrap(), sample(pid).unwrap(), sample(std::process::id()).unwrap());
+        for child in children(pid) {
+            let child = rustix::process::Pid::from_raw(child.cast_signed()).unwrap();
+            rustix::process::kill_process(child, rustix::process::Signal::KILL).unwrap();
+        }
+        shell.wait().unwrap();
+        assert_eq!((alone.threads.len(), tree.threads.len()), (1, 2));
+        assert!(tree.rss_bytes > alone.rss_bytes && tree.descriptors > alone.descriptors);
+        assert!(from_here.rss_bytes > own.rss_bytes);
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! `stargate-bench relay`: the floor of every comparison, a proxy that reads nothing of what it passes on.
 //!
-//! One thread, one upstream connection for each client's, upstreams in turn. No pool, no parsing, no accounting.
+//! One thread, one upstream connection for each client's, upstreams in turn. No pool, no parsing, no accounting. Buffers are
+//! small, as most connections pass little on, and grow where reads fill them: long bodies take few system calls.
 
 use std::{io::Write, net::SocketAddr, rc::Rc};
 
@@ -17,8 +18,9 @@ use crate::net::{
     socket::{self, Reader, Writer},
 };
 
-/// What is read at once, in either direction.
+/// What is read at once, in either direction: at first, and at most.
 const BUFFER_BYTES: usize = 4096;
+const BUFFER_BYTES_MAX: usize = 65_536;
 
 /// Options of `relay`.
 #[derive(clap::Args)]
@@ -79,7 +81,11 @@ async fn copy(mut reader: Reader, mut writer: Writer) {
         if result.is_err() {
             return;
         }
+        let was_full = written.len() == written.capacity();
         buffer = written;
         buffer.clear();
+        if was_full && buffer.capacity() < BUFFER_BYTES_MAX {
+            buffer.reserve_exact(2 * buffer.capacity());
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! One measurement: warm-up, a window in which everything counts, and the account at its end.
 
 use std::{
-    pin::pin,
+    pin::{Pin, pin},
     rc::Rc,
     time::{Duration, Instant},
 };
@@ -22,6 +22,9 @@ use crate::{
 
 /// After the window, answers under way get this long before they are abandoned (they no longer count).
 const DRAIN: Duration = Duration::from_millis(500);
+
+/// A closed loop that is bounded both ways waits for its last answers for up to so many times its time.
+const PATIENCE: u32 = 4;
 
 /// What to measure.
 pub(crate) struct Plan {
@@ -55,12 +58,27 @@ pub(crate) enum Until {
     Requests(u64),
     /// So long after the warm-up.
     Time(Duration),
+    /// So many requests after the warm-up, but none is started later than this. Those under way then are waited for, four
+    /// times as long: with few slow requests, half done ones would make up much of the account.
+    RequestsWithin(u64, Duration),
 }
 
 /// State at the opening of the window.
 struct Opening {
     at: Instant,
     samples: Vec<ProcessSample>,
+}
+
+// === impl Until ===
+
+impl Until {
+    /// How many requests, where they are bounded.
+    fn requests(self) -> Option<u64> {
+        match self {
+            Self::Requests(requests) | Self::RequestsWithin(requests, _) => Some(requests),
+            Self::Time(_) => None,
+        }
+    }
 }
 
 /// Carries a plan out. Call it inside the runtime.
@@ -79,7 +97,7 @@ pub(crate) async fn measure(plan: &Plan) -> anyhow::Result<Report> {
 }
 
 async fn closed_loop(plan: &Plan, session: &Rc<Session>, until: Until) -> anyhow::Result<Report> {
-    let limit = if let Until::Requests(requests) = until { Some(requests) } else { None };
+    let limit = until.requests();
     // Without a warm-up the first connections count too: the window opens before them.
     let opening = if plan.warmup.is_zero() { Some(open_window(plan, session, limit)?) } else { None };
     let connections: Vec<_> = (0..plan.connections)
@@ -92,22 +110,24 @@ async fn closed_loop(plan: &Plan, session: &Rc<Session>, until: Until) -> anyhow
         open_window(plan, session, limit)?
     };
     let mut all = pin!(join(connections));
-    let costs;
-    let elapsed;
-    match until {
+    let ended = match until {
         Until::Requests(_) => {
             all.as_mut().await;
-            elapsed = opening.at.elapsed();
-            costs = costs_since(&opening, session)?;
+            true
         }
-        Until::Time(time) => {
-            monoio::time::sleep(time).await;
+        Until::Time(time) => within(time, all.as_mut()).await,
+        Until::RequestsWithin(_, time) => {
+            let ended = within(time, all.as_mut()).await;
             session.ending.set(true);
-            session.recording.set(false);
-            elapsed = opening.at.elapsed();
-            costs = costs_since(&opening, session)?;
-            drain(session, all.as_mut()).await;
+            ended || within(time * PATIENCE, all.as_mut()).await
         }
+    };
+    session.ending.set(true);
+    session.recording.set(false);
+    let elapsed = opening.at.elapsed();
+    let costs = costs_since(&opening, session)?;
+    if !ended {
+        drain(session, all.as_mut()).await;
     }
     Ok(Report::new(&session.recorder.borrow(), elapsed, plan.connections, costs, None))
 }
@@ -165,8 +185,13 @@ fn costs_since(opening: &Opening, session: &Session) -> anyhow::Result<Vec<Proce
         .collect()
 }
 
+/// Waits for `all` to end, but no longer than `time`; returns whether it did.
+async fn within(time: Duration, all: Pin<&mut impl Future<Output = ()>>) -> bool {
+    matches!(race(all, pin!(monoio::time::sleep(time))).await, First::Left(()))
+}
+
 /// Waits for the connections to end, and cuts those that do not.
-async fn drain(session: &Session, mut all: std::pin::Pin<&mut impl Future<Output = ()>>) {
+async fn drain(session: &Session, mut all: Pin<&mut impl Future<Output = ()>>) {
     if let First::Right(()) = race(all.as_mut(), pin!(monoio::time::sleep(DRAIN))).await {
         session.abort_all();
         all.await;

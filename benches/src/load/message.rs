@@ -2,8 +2,9 @@
 
 use std::{fmt::Write, net::SocketAddr, rc::Rc};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
+use super::conversation::Conversations;
 use crate::http::url::Url;
 
 /// Where a URL without a path goes.
@@ -33,7 +34,17 @@ pub(crate) struct Target {
     pub(crate) address: SocketAddr,
     /// One message for each affinity key; not empty.
     messages: Vec<Rc<Vec<u8>>>,
-    shuffled: bool,
+    order: Order,
+}
+
+/// Which message comes when.
+#[derive(Clone, Debug)]
+enum Order {
+    InTurn,
+    /// As if drawn at random, the same at every run.
+    Shuffled,
+    /// The messages are the turns of conversations.
+    Conversations(Conversations),
 }
 
 // === impl Target ===
@@ -41,16 +52,7 @@ pub(crate) struct Target {
 impl Target {
     /// Renders the messages for `url`.
     pub(crate) fn new(url: &Url, options: &MessageOptions) -> Self {
-        let path = if url.path.is_empty() { DEFAULT_PATH } else { &url.path };
-        let mut head =
-            format!("POST {path} HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\n", url.authority);
-        // Writing to a string cannot fail.
-        if let Some(rate) = options.chunks_per_s {
-            let _ = write!(head, "x-mock-decode-tps: {rate}\r\n");
-        }
-        for header in &options.headers {
-            let _ = write!(head, "{header}\r\n");
-        }
+        let head = head(url, options);
         let messages = (0..options.affinity_keys.max(1))
             .map(|key| {
                 let mut message = head.clone();
@@ -66,31 +68,71 @@ impl Target {
                 Rc::new(message.into_bytes())
             })
             .collect();
-        Self { address: url.address, messages, shuffled: options.shuffled }
+        let order = if options.shuffled { Order::Shuffled } else { Order::InTurn };
+        Self { address: url.address, messages, order }
+    }
+
+    /// Renders the turns of `conversations` for `url`; `options.body_bytes` is their mean size, and there are no other keys.
+    pub(crate) fn of_conversations(
+        url: &Url,
+        options: &MessageOptions,
+        conversations: Conversations,
+    ) -> Self {
+        let head = head(url, options);
+        let messages = Conversations::bodies(options)
+            .map(|body| Rc::new(format!("{head}content-length: {}\r\n\r\n{body}", body.len()).into_bytes()))
+            .collect();
+        Self { address: url.address, messages, order: Order::Conversations(conversations) }
     }
 
     /// The message of the request with this number.
     pub(crate) fn message(&self, number: u64) -> Rc<Vec<u8>> {
-        let turn = if self.shuffled { fastrand::Rng::with_seed(number).u64(..) } else { number };
-        self.messages[(turn % self.messages.len() as u64) as usize].clone()
+        let at = |turn: u64| &self.messages[(turn % self.messages.len() as u64) as usize];
+        match &self.order {
+            Order::InTurn => at(number).clone(),
+            Order::Shuffled => at(fastrand::Rng::with_seed(number).u64(..)).clone(),
+            Order::Conversations(conversations) => {
+                let place = conversations.place(number);
+                let mut message = at(place.turn).to_vec();
+                Conversations::name(&mut message, place.conversation);
+                Rc::new(message)
+            }
+        }
     }
 }
 
+fn head(url: &Url, options: &MessageOptions) -> String {
+    let path = if url.path.is_empty() { DEFAULT_PATH } else { &url.path };
+    let mut head =
+        format!("POST {path} HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\n", url.authority);
+    // Writing to a string cannot fail.
+    if let Some(rate) = options.chunks_per_s {
+        let _ = write!(head, "x-mock-decode-tps: {rate}\r\n");
+    }
+    for header in &options.headers {
+        let _ = write!(head, "{header}\r\n");
+    }
+    head
+}
+
 fn body(options: &MessageOptions, opening: &str) -> String {
-    let with_content = |content: &str| {
-        let mut body = json!({
-            "model": options.model,
-            "max_tokens": options.max_tokens,
-            "messages": [{"role": "user", "content": content}],
-        });
-        if options.stream {
-            body["stream"] = json!(true);
-        }
-        body.to_string()
-    };
+    let with_content = |content: &str| chat(options, &json!([{"role": "user", "content": content}]));
     let missing = options.body_bytes.saturating_sub(with_content(opening).len());
-    let filling = "What does the star gate say today? ".chars().cycle().take(missing);
-    with_content(&opening.chars().chain(filling).collect::<String>())
+    with_content(&format!("{opening}{}", filling(missing)))
+}
+
+/// The JSON body of a chat.
+pub(super) fn chat(options: &MessageOptions, messages: &Value) -> String {
+    let mut body = json!({"model": options.model, "max_tokens": options.max_tokens, "messages": messages});
+    if options.stream {
+        body["stream"] = json!(true);
+    }
+    body.to_string()
+}
+
+/// So many bytes of text that needs no escaping.
+pub(super) fn filling(bytes: usize) -> String {
+    "What does the star gate say today? ".chars().cycle().take(bytes).collect()
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 //! concurrent SSE streams need.
 
 mod closed;
+pub(crate) mod conversation;
 mod failure;
 mod link;
 pub(crate) mod measure;
@@ -13,7 +14,7 @@ mod recorder;
 pub(crate) mod report;
 mod session;
 mod sse;
-mod streams;
+pub(crate) mod streams;
 
 use std::{fmt::Display, rc::Rc, time::Duration};
 
@@ -24,7 +25,7 @@ use self::{
     measure::{Pace, Plan, Until},
     message::{MessageOptions, Target},
     open::Arrivals,
-    streams::StreamsPlan,
+    streams::{Hold, StreamsPlan},
 };
 use crate::{
     http::{request::decode_rate, url::Url},
@@ -97,7 +98,7 @@ pub(crate) struct Args {
     /// A further request header; repeatable.
     #[arg(long = "header", value_name = "n: v", value_parser = header)]
     headers: Vec<String>,
-    /// Count the cost of this process; repeatable.
+    /// Count the cost of this process and its children; repeatable.
     #[arg(long = "pid", value_name = "PID")]
     pids: Vec<u32>,
     /// Pin the generator to this CPU.
@@ -157,7 +158,10 @@ pub(crate) fn run(args: Args, driver: Driver) -> anyhow::Result<()> {
             targets,
             streams: streams as usize,
             ramp_per_s: args.ramp,
+            opening_at_once: streams as usize,
+            opening_timeout: Duration::MAX,
             settle: Duration::from_millis(args.settle_ms),
+            hold: Hold::ToTheEnd,
             timeout: Duration::from_millis(args.timeout_ms),
             pids: args.pids,
         };

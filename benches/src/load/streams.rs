@@ -1,5 +1,5 @@
 //! Many concurrent SSE streams: opens them at a rate, holds them open together, and reports what failed and what each
-//! one cost in memory and descriptors.
+//! one cost in memory and descriptors. To see every stream to its end verifies all; to cut them then takes less time.
 
 use std::{
     cell::Cell,
@@ -13,12 +13,7 @@ use std::{
 use anyhow::Context;
 use serde::Serialize;
 
-use super::{
-    link::Observer,
-    message::Target,
-    recorder::{Quantiles, Recorder},
-    session::Session,
-};
+use super::{link::Observer, message::Target, recorder::Quantiles, session::Session};
 use crate::{
     net::{
         notify::Notify,
@@ -33,18 +28,34 @@ pub(crate) struct StreamsPlan {
     /// Streams are spread over them in turn. Not empty.
     pub(crate) targets: Vec<Rc<Target>>,
     pub(crate) streams: usize,
-    /// Streams opened a second.
+    /// Streams opened a second, at most.
     pub(crate) ramp_per_s: f64,
+    /// Streams that wait for their first chunk at one time, at most: a slow server gets as long as it takes.
+    pub(crate) opening_at_once: usize,
+    /// What has not been opened after this time never is.
+    pub(crate) opening_timeout: Duration,
     /// Memory is read so long after the last stream opened: what opening took has been given back by then.
     pub(crate) settle: Duration,
+    pub(crate) hold: Hold,
     pub(crate) timeout: Duration,
     pub(crate) pids: Vec<u32>,
+}
+
+/// How long streams are held open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Hold {
+    /// Each to its end.
+    ToTheEnd,
+    /// Until memory has been read; then all that are open are cut, which is no failure.
+    UntilRead,
 }
 
 /// What came of them.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct StreamsReport {
     pub(crate) streams: usize,
+    /// Of these, those that the server was too slow for.
+    pub(crate) never_opened: u64,
     pub(crate) completed: u64,
     pub(crate) failed: u64,
     pub(crate) errors: BTreeMap<String, u64>,
@@ -84,6 +95,21 @@ struct Gauge {
     open: Cell<u64>,
     open_max: Cell<u64>,
     changed: Notify,
+}
+
+// === impl Gauge ===
+
+impl Gauge {
+    /// Waits until so many streams have a first chunk or have failed.
+    async fn settled(&self, count: u64) {
+        loop {
+            let seen = self.changed.version();
+            if self.settled.get() >= count {
+                return;
+            }
+            self.changed.changed_since(seen).await;
+        }
+    }
 }
 
 /// One stream's observer.
@@ -133,21 +159,23 @@ async fn hold_watched(plan: &StreamsPlan, session: &Rc<Session>) -> anyhow::Resu
         let due = start + Duration::from_secs_f64(index as f64 / plan.ramp_per_s);
         timer.sleep(due.saturating_duration_since(Instant::now())).await.context("timer")?;
         let target = plan.targets[index % plan.targets.len()].clone();
+        let left = plan.opening_timeout.saturating_sub(start.elapsed());
+        let others = (index as u64).saturating_sub(plan.opening_at_once as u64 - 1);
+        if left.is_zero() || monoio::time::timeout(left, gauge.settled(others)).await.is_err() {
+            break;
+        }
         tasks.push(monoio::spawn(stream(session.clone(), gauge.clone(), target, index as u64)));
     }
-    let all_settled = pin!(async {
-        while gauge.settled.get() < plan.streams as u64 {
-            let seen = gauge.changed.version();
-            if gauge.settled.get() < plan.streams as u64 {
-                gauge.changed.changed_since(seen).await;
-            }
-        }
-    });
-    all_settled.await;
+    gauge.settled(tasks.len() as u64).await;
+    let never_opened = (plan.streams - tasks.len()) as u64;
     let open_after = start.elapsed();
     monoio::time::sleep(plan.settle).await;
     let open_when_sampled = gauge.open.get();
     let during = samples(&plan.pids)?;
+    if plan.hold == Hold::UntilRead {
+        session.recording.set(false);
+        session.abort_all();
+    }
     for task in tasks {
         task.await;
     }
@@ -162,7 +190,21 @@ async fn hold_watched(plan: &StreamsPlan, session: &Rc<Session>) -> anyhow::Resu
             memory(before, during, after, open_when_sampled, recorder.sse_events)
         })
         .collect();
-    Ok(report(plan, &recorder, &gauge, processes, open_when_sampled, open_after, elapsed))
+    Ok(StreamsReport {
+        streams: plan.streams,
+        never_opened,
+        completed: recorder.completed,
+        failed: recorder.failed,
+        errors: recorder.failures(),
+        open_at_once: gauge.open_max.get(),
+        open_when_sampled,
+        open_after_s: open_after.as_secs_f64(),
+        elapsed_s: elapsed.as_secs_f64(),
+        sse_chunks: recorder.sse_events,
+        first_byte: recorder.first_byte(),
+        chunk_gap: recorder.gap(),
+        processes,
+    })
 }
 
 async fn stream(session: Rc<Session>, gauge: Rc<Gauge>, target: Rc<Target>, number: u64) {
@@ -171,13 +213,15 @@ async fn stream(session: Rc<Session>, gauge: Rc<Gauge>, target: Rc<Target>, numb
     let observer = Opened { session: &session, gauge: &gauge, seen: Cell::new(false) };
     let outcome = link.exchange(target.message(number), &observer).await;
     link.disconnect();
-    let mut recorder = session.recorder.borrow_mut();
-    match outcome {
-        Ok(arrival) => recorder.completed(
-            arrival.first_byte.saturating_duration_since(begun),
-            arrival.last_byte.saturating_duration_since(begun),
-        ),
-        Err(failure) => recorder.failed(failure),
+    if session.recording.get() {
+        let mut recorder = session.recorder.borrow_mut();
+        match outcome {
+            Ok(arrival) => recorder.completed(
+                arrival.first_byte.saturating_duration_since(begun),
+                arrival.last_byte.saturating_duration_since(begun),
+            ),
+            Err(failure) => recorder.failed(failure),
+        }
     }
     if observer.seen.get() {
         gauge.open.set(gauge.open.get() - 1);
@@ -218,37 +262,17 @@ fn memory(
     }
 }
 
-fn report(
-    plan: &StreamsPlan,
-    recorder: &Recorder,
-    gauge: &Gauge,
-    processes: Vec<ProcessMemory>,
-    open_when_sampled: u64,
-    open_after: Duration,
-    elapsed: Duration,
-) -> StreamsReport {
-    StreamsReport {
-        streams: plan.streams,
-        completed: recorder.completed,
-        failed: recorder.failed,
-        errors: recorder.failures(),
-        open_at_once: gauge.open_max.get(),
-        open_when_sampled,
-        open_after_s: open_after.as_secs_f64(),
-        elapsed_s: elapsed.as_secs_f64(),
-        sse_chunks: recorder.sse_events,
-        first_byte: recorder.first_byte(),
-        chunk_gap: recorder.gap(),
-        processes,
-    }
-}
-
 impl fmt::Display for StreamsReport {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             out,
             "streams       {} opened within {:.1} s, {} open at once, {} completed, {} failed in {:.1} s",
-            self.streams, self.open_after_s, self.open_at_once, self.completed, self.failed, self.elapsed_s
+            self.streams as u64 - self.never_opened,
+            self.open_after_s,
+            self.open_at_once,
+            self.completed,
+            self.failed,
+            self.elapsed_s
         )?;
         writeln!(
             out,

@@ -14,6 +14,7 @@ use super::{
     inference,
     intake::{End, Intake, Request},
     output::Output,
+    render,
 };
 use crate::net::socket;
 
@@ -101,7 +102,7 @@ async fn requests(
 }
 
 fn is_inference(request: &Request) -> bool {
-    request.method() == b"POST" && request.path().starts_with(b"/v1/")
+    request.method() == b"POST" && request.path().starts_with(b"/v1/") && request.path() != render::PATH
 }
 
 /// Answers everything that takes no engine time.

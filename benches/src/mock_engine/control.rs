@@ -10,7 +10,7 @@ use super::{
     engine::{Engine, Phase},
     faults::Fault,
     intake::Request,
-    stats,
+    render, stats,
 };
 
 /// The answer to any request that is not inference.
@@ -19,6 +19,7 @@ pub(crate) fn answer(engine: &Rc<Engine>, request: &Request, role: Role) -> Answ
     match (method, request.path()) {
         (b"GET" | b"HEAD", b"/health") => Answer::json(&json!({"status": "ok", "id": engine.settings.id})),
         (b"GET" | b"HEAD", b"/v1/models") if role == Role::Engine => models(engine),
+        (b"POST", render::PATH) if role == Role::Engine => render::answer(request.body()),
         (b"GET", b"/metrics") => Answer::text(stats::prometheus(engine)),
         (b"GET", b"/mock/state") => state(engine),
         (b"GET", b"/mock/fault") => Answer::json(&json!({"faults": engine.faults.list()})),

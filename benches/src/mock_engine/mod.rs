@@ -20,6 +20,7 @@ mod output;
 mod pace;
 mod prompt;
 mod register;
+mod render;
 mod stats;
 mod text;
 

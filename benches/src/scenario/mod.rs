@@ -1,6 +1,6 @@
 //! `stargate-bench scenario`: a gateway and four mock engines of its own, driven through one story of routing.
 //!
-//! Where `compare` asks what the gateway costs, this asks what its decisions are worth: in overload, with warm caches
+//! Where `peers` asks what the gateway costs, this asks what its decisions are worth: in overload, with warm caches
 //! at stake, and while the configuration changes. What limits throughput are the engines' slots and their pace, which
 //! are clocks, not the machine's CPUs; so the figures mean the same on a small machine.
 
