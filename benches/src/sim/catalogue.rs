@@ -10,7 +10,7 @@ const SCENARIOS: &[(&str, &str)] = &[
     ("gateways", include_str!("../../scenarios/gateways.toml")),
     ("distinct", include_str!("../../scenarios/distinct.toml")),
     ("recovery", include_str!("../../scenarios/recovery.toml")),
-    ("policies", include_str!("../../scenarios/policies.toml")),
+    ("routers", include_str!("../../scenarios/routers.toml")),
     ("batching", include_str!("../../scenarios/batching.toml")),
     ("max-queued", include_str!("../../scenarios/max-queued.toml")),
     ("reservations", include_str!("../../scenarios/reservations.toml")),
@@ -25,7 +25,7 @@ const SCENARIOS: &[(&str, &str)] = &[
 ];
 
 /// Tables whose keys exclude each other: they are replaced as a whole.
-const ALTERNATIVES: [&str; 3] = ["arrivals", "popularity", "reports"];
+const ALTERNATIVES: [&str; 4] = ["arrivals", "engines", "popularity", "reports"];
 
 /// The names of all.
 pub(super) fn names() -> impl Iterator<Item = &'static str> {

@@ -79,7 +79,20 @@ impl Grid {
         let own = table.entry("policy").or_insert_with(|| Value::Table(Table::new()));
         let own = own.as_table_mut().context("policy: allowed: tables")?;
         for (policy, fields) in library {
-            own.entry(policy).or_insert(fields);
+            match (own.get_mut(&policy), fields) {
+                (None, fields) => {
+                    own.insert(policy, fields);
+                }
+                // One that does not say what it is changes that of the library.
+                (Some(Value::Table(own)), Value::Table(fields))
+                    if !own.contains_key("algorithm") && !own.contains_key("baseline") =>
+                {
+                    for (field, value) in fields {
+                        own.entry(field).or_insert(value);
+                    }
+                }
+                _ => {}
+            }
         }
         for (path, value) in set {
             put(&mut table, path, value)?;
