@@ -3,7 +3,7 @@
 //! The decision is a live one that tells its steps ([`Trace`]), and every figure beside it comes from the
 //! functions that the live decision calls. Explaining changes nothing: no turn is taken, no load is counted.
 
-use std::{ops::ControlFlow, time::Duration};
+use std::ops::ControlFlow;
 
 use crate::{
     Algorithm, Band, Candidacy, ClusterIndex, Decision, DecisionState, Exclusions, ExplainedCluster,
@@ -15,6 +15,7 @@ use crate::{
     decide::decide_traced,
     eligible::Eligible,
     moment::{BucketTtft, Moment},
+    pulsar_wait_and_widen::affinity_wait_ends,
     ranking::Ranking,
     selection::{Candidate, CandidateSet, Selection, SetKind, TimeRange},
     trace::Trace,
@@ -40,6 +41,8 @@ struct Ranks {
     /// Ranked clusters in order.
     order: Vec<ClusterIndex>,
     bands: Option<Bands>,
+    /// When the affinity group is given up.
+    affinity_wait_ends: Moment,
 }
 
 /// How the algorithm widens for this request.
@@ -64,9 +67,9 @@ pub fn explain(
     let mut record = Record::default();
     let decision = decide_traced(target, algorithm, request, exclusions, state, &mut record);
     let eligible = Eligible::new(&target.clusters, exclusions);
-    let ranks = Ranks::of(target, algorithm, request);
     let DecisionState { loads, work } = state;
     let unflushed = &*loads.unflushed();
+    let ranks = Ranks::of(target, algorithm, request, &eligible, unflushed);
     let widens = Widens::of(target, algorithm, request, unflushed, ranks.as_ref(), &mut work.rings);
 
     let mut rows: Vec<_> = (0..target.clusters.len())
@@ -176,6 +179,11 @@ fn verdict(
     if row.band.is_some_and(|band| band.opens_at > request.elapsed) {
         return Verdict::BandLocked;
     }
+    // Beyond a primary that had a place, only its queue makes a request look.
+    let has_left = record.set(SetKind::Open).is_some() && record.set(SetKind::Group).is_none();
+    if has_left && row.rank == Some(1) {
+        return Verdict::QueueTooLong;
+    }
     let considered = [(SetKind::Open, &row.in_open_set), (SetKind::Group, &row.in_group)];
     let considered = considered.iter().find(|(kind, _)| record.set(*kind).is_some());
     let Some(candidacy) = considered.and_then(|(_, candidacy)| candidacy.as_ref()) else {
@@ -223,8 +231,14 @@ impl Trace for Record {
 // === impl Ranks ===
 
 impl Ranks {
-    fn of(target: &Target, algorithm: &Algorithm, request: &RoutingRequest<'_>) -> Option<Self> {
-        let slot = Slot::of(request.affinity_key?);
+    fn of(
+        target: &Target,
+        algorithm: &Algorithm,
+        request: &RoutingRequest<'_>,
+        eligible: &Eligible,
+        unflushed: &Unflushed,
+    ) -> Option<Self> {
+        let key = request.affinity_key?;
         let (seed, weight, considers_kv, bands) = match algorithm {
             Algorithm::Pulsar(parameters) => {
                 (&parameters.seed, parameters.weight, parameters.consider_kv_free_tokens, None)
@@ -233,12 +247,21 @@ impl Ranks {
                 &parameters.widening.seed,
                 parameters.weight,
                 parameters.consider_kv_free_tokens,
-                Some(Bands::new(parameters, parameters.affinity_wait_of(slot).into())),
+                Some(parameters),
             ),
             _ => return None,
         };
-        let order = Ranking::new(target, seed, weight, request.affinity_key?).to_vec();
-        Some(Self { weight, considers_kv, order, bands })
+        let order = Ranking::new(target, seed, weight, key).to_vec();
+        let home = || {
+            let primary = order.first().filter(|primary| eligible.has(**primary))?;
+            let cluster = &target.clusters[primary.0];
+            let is_candidate = !considers_kv || cluster.stats.has_kv_for(request.input_tokens);
+            is_candidate.then(|| unflushed.effective(cluster, request.priority))
+        };
+        let affinity_wait_ends =
+            bands.map_or(Moment::ZERO, |parameters| affinity_wait_ends(parameters, Slot::of(key), home));
+        let bands = bands.map(|parameters| Bands::new(parameters, affinity_wait_ends));
+        Some(Self { weight, considers_kv, order, bands, affinity_wait_ends })
     }
 }
 
@@ -254,25 +277,24 @@ impl<'a> Widens<'a> {
         rings: &mut RingCache,
     ) -> Option<Self> {
         let is_ranking = ranks.is_some();
-        let (widening, group, max_queued, wait) = match algorithm {
+        let (widening, group, max_queued, wait_ends) = match algorithm {
             Algorithm::WaitAndWiden(parameters) => {
                 let key = request.affinity_key.filter(|_| parameters.affinity_group > 0);
                 let group = key.map_or(&[][..], |key| rings.group(target, parameters, key));
                 let group = group.iter().map(|index| ClusterIndex(usize::from(*index))).collect();
                 let widening = &parameters.widening;
-                (widening, group, widening.max_queued, widening.affinity_wait)
+                (widening, group, widening.max_queued, widening.affinity_wait.into())
             }
             Algorithm::PulsarWaitAndWiden(parameters) => {
-                let ranks = ranks.map_or(&[][..], |ranks| &ranks.order);
-                let group = ranks.iter().take(parameters.affinity_group_ranks()).copied().collect();
-                let slot = request.affinity_key.map(Slot::of);
-                let wait = slot.map_or(Duration::ZERO, |slot| parameters.affinity_wait_of(slot));
-                (&parameters.widening, group, parameters.fallback_max_queued, wait)
+                let order = ranks.map_or(&[][..], |ranks| &ranks.order);
+                let group = order.iter().take(parameters.affinity_group_ranks()).copied().collect();
+                let wait_ends = ranks.map_or(Moment::ZERO, |ranks| ranks.affinity_wait_ends);
+                (&parameters.widening, group, parameters.fallback_max_queued, wait_ends)
             }
             _ => return None,
         };
         let group: Vec<ClusterIndex> = group;
-        let since = if group.is_empty() { Moment::ZERO } else { wait.into() };
+        let since = if group.is_empty() { Moment::ZERO } else { wait_ends };
         Some(Self {
             selection: Selection::new(&target.clusters, widening, request, unflushed),
             group,

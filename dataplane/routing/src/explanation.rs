@@ -127,7 +127,7 @@ pub enum Verdict {
     BucketLocked,
     /// It has no capacity.
     Full,
-    /// Its queue delay is longer than is allowed.
+    /// Its queue delay is longer than is allowed, or than the key waits.
     QueueTooLong,
     /// It was not among those sampled.
     NotSampled,

@@ -9,9 +9,9 @@ use crate::{
     Accounting, Algorithm, Backend, BackendUid, Cluster, ClusterStats, ClusterUid, Comparator, CoreLoads,
     Counted, Decision, DecisionState, EffectiveStats, Exclusions, Method, Millis, Nanos, Policy,
     PowerOfNParameters, PrimaryAdmission, PulsarParameters, PulsarWaitAndWidenParameters, QueueSlo,
-    RendezvousWeight, RendezvousWeights, RoutingRequest, SampleCount, Seed, Selected, Target, TargetName,
-    Tokens, TokensPerSecond, UnavailableReason, UnknownConcurrency, VirtualNodes, WaitAndWidenParameters,
-    Widening,
+    RendezvousWeight, RendezvousWeights, RoomShare, RoutingRequest, SampleCount, Seed, Selected, Target,
+    TargetName, Tokens, TokensPerSecond, UnavailableReason, UnknownConcurrency, VirtualNodes,
+    WaitAndWidenParameters, Widening,
     core_loads::Charge,
     load::{Amount, Change, ChangeSum},
 };
@@ -297,7 +297,9 @@ fn any_stats() -> impl Strategy<Value = ClusterStats> {
     let estimates = proptest::collection::btree_map(0..6_u32, 0..5_000_000_000_u64, 0..4);
     let kv = (option::of(any_count()), option::of(any_count()), option::of(any_count()));
     let rtt = prop_oneof![Just(0), 0..50_000_000_u64];
-    let rest = (rtt, proptest::sample::select(&ACCOUNTINGS[..]));
+    let share = prop_oneof![Just(1.0), Just(0.25), 0.001..1.0_f32];
+    let room_share = (share, prop_oneof![Just(0.0), 0.0..1.0_f32]);
+    let rest = (rtt, proptest::sample::select(&ACCOUNTINGS[..]), room_share);
     (throughputs, counts, estimates, kv, rest).prop_map(|(throughputs, counts, estimates, kv, rest)| {
         ClusterStats {
             last_mean_input_tps: TokensPerSecond(throughputs.0),
@@ -315,6 +317,7 @@ fn any_stats() -> impl Strategy<Value = ClusterStats> {
             kv_free: kv.2.map(Tokens),
             rtt: Nanos(rest.0),
             accounting: rest.1,
+            room_share: RoomShare { share: rest.2.0, draw: rest.2.1 },
             ..ClusterStats::default()
         }
     })
@@ -361,10 +364,8 @@ pub(crate) fn any_timed_request() -> impl Strategy<Value = RoutingRequest<'stati
         1 => Just(u64::MAX),
     ];
     let slo = option::of(prop_oneof![Just(0), 1..500_u64]);
-    (any_request(), elapsed, slo).prop_map(|(request, elapsed, slo)| RoutingRequest {
-        elapsed: Duration::from_nanos(elapsed),
-        slo: slo.map(Millis),
-        ..request
+    (any_request(), elapsed, slo, any::<bool>()).prop_map(|(request, elapsed, slo, is_waiting)| {
+        RoutingRequest { elapsed: Duration::from_nanos(elapsed), slo: slo.map(Millis), is_waiting, ..request }
     })
 }
 
@@ -422,33 +423,32 @@ fn any_pulsar_wait_and_widen() -> impl Strategy<Value = Algorithm> {
     let group = prop_oneof![Just(0), 1..4_u32, 4..30_u32];
     let spread = prop_oneof![Just(0.0), Just(1.0), 0.0..1.0];
     let flags = (any::<bool>(), any::<bool>());
-    (any_widening(), group, any_weight(), flags, 0..4_u64, option::of(any_millis()), spread)
-        .prop_map(
-            |(
+    (any_widening(), group, any_weight(), flags, 0..4_u64, option::of(any_millis()), spread).prop_map(
+        |(
+            widening,
+            affinity_group,
+            weight,
+            (consider_kv_free_tokens, by_capacity),
+            fallback_max_queued,
+            interval,
+            affinity_wait_spread,
+        )| {
+            Algorithm::PulsarWaitAndWiden(PulsarWaitAndWidenParameters {
                 widening,
                 affinity_group,
                 weight,
-                (consider_kv_free_tokens, by_capacity),
+                consider_kv_free_tokens,
+                primary_admission: if by_capacity {
+                    PrimaryAdmission::Capacity
+                } else {
+                    PrimaryAdmission::Eligible
+                },
                 fallback_max_queued,
-                interval,
+                band_widen_interval: interval,
                 affinity_wait_spread,
-            )| {
-                Algorithm::PulsarWaitAndWiden(PulsarWaitAndWidenParameters {
-                    widening,
-                    affinity_group,
-                    weight,
-                    consider_kv_free_tokens,
-                    primary_admission: if by_capacity {
-                        PrimaryAdmission::Capacity
-                    } else {
-                        PrimaryAdmission::Eligible
-                    },
-                    fallback_max_queued,
-                    band_widen_interval: interval,
-                    affinity_wait_spread,
-                })
-            },
-        )
+            })
+        },
+    )
 }
 
 fn any_weight() -> impl Strategy<Value = RendezvousWeight> {

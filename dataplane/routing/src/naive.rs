@@ -13,7 +13,7 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::{
     Accounting, Algorithm, Cluster, Comparator, Decision, Exclusions, PrimaryAdmission,
-    PulsarWaitAndWidenParameters, RendezvousWeight, RoomShare, RoutingRequest, Seed, Slot, Target,
+    PulsarWaitAndWidenParameters, RendezvousWeight, RoomShare, RoutingRequest, Seed, Target,
     UnavailableReason, UnknownConcurrency, WaitAndWidenParameters, WaitReason, Widening, fleet::Plan,
 };
 
@@ -215,20 +215,48 @@ impl<'a> Naive<'a> {
             });
             ranked.collect()
         };
-        if widening.queue_slo.is_none() && self.is_candidate(primary, considers_kv) {
-            let has_capacity = self.has_capacity(primary, widening.max_queued, widening.unknown_concurrency);
-            if parameters.primary_admission == PrimaryAdmission::Eligible || has_capacity {
-                return select_ranked(vec![primary], false);
-            }
-        }
-        if ranking.iter().all(|index| self.is_excluded(*index)) {
-            return vec![Outcome::Unavailable(UnavailableReason::AllExcluded)];
-        }
         let candidates_of = |ranks: usize| -> Vec<usize> {
             let ranks = ranking.iter().take(ranks).copied();
             ranks.filter(|index| self.is_candidate(*index, considers_kv)).collect()
         };
         let group_size = parameters.affinity_group.max(1) as usize;
+        let mut wait = self.affinity_wait(parameters, key);
+        if parameters.affinity_wait_spread > 0.0 && self.is_candidate(primary, considers_kv) {
+            // Infinite only where nobody knows how fast it works, and then nobody waits for it.
+            let in_queue = Duration::try_from_secs_f64(self.queue_delay(primary));
+            wait = in_queue.map_or(0.0, |in_queue| (wait - ns(in_queue)).max(0.0));
+        }
+        let elapsed = ns(self.request.elapsed);
+        if widening.queue_slo.is_none() && self.is_candidate(primary, considers_kv) {
+            let has_capacity = self.has_capacity(primary, widening.max_queued, widening.unknown_concurrency);
+            if parameters.primary_admission == PrimaryAdmission::Eligible || has_capacity {
+                let stays = || select_ranked(vec![primary], false);
+                let has_to_queue = self.queue_delay(primary) > 0.0;
+                let is_left = parameters.affinity_wait_spread > 0.0
+                    && parameters.primary_admission == PrimaryAdmission::Capacity
+                    && has_to_queue
+                    && elapsed >= wait;
+                if !is_left {
+                    return stays();
+                }
+                let next = candidates_of(group_size + 2).into_iter().filter(|index| *index != primary);
+                let Ok(winners) = self.select(&next.collect::<Vec<_>>(), Rules { since: wait, ..overflow })
+                else {
+                    return stays();
+                };
+                let ttft_at_home = self.cost(primary, Comparator::Ttft, widening.affinity_input_tokens_scale);
+                let is_sooner = |index: &usize| self.cost(*index, Comparator::Ttft, 1.0) < ttft_at_home;
+                let (sooner, later): (Vec<usize>, Vec<usize>) = winners.into_iter().partition(is_sooner);
+                let mut outcomes = select_ranked(sooner, true);
+                if !later.is_empty() {
+                    outcomes.extend(stays());
+                }
+                return outcomes;
+            }
+        }
+        if ranking.iter().all(|index| self.is_excluded(*index)) {
+            return vec![Outcome::Unavailable(UnavailableReason::AllExcluded)];
+        }
         let group = Rules {
             scale: widening.affinity_input_tokens_scale,
             max_queued: widening.max_queued,
@@ -238,7 +266,6 @@ impl<'a> Naive<'a> {
             Ok(winners) => return select_ranked(winners, false),
             Err(unlock) => unlock.unwrap_or(f64::INFINITY),
         };
-        let (elapsed, wait) = (ns(self.request.elapsed), self.affinity_wait(parameters, key));
         if elapsed < wait {
             return vec![Outcome::Wait { until: wait.min(group_unlock), reason: WaitReason::Affinity }];
         }
@@ -472,18 +499,27 @@ impl<'a> Naive<'a> {
             slots => slots.saturating_add(max_queued),
         };
         let (running, reported) = (self.running(index), stats.num_running_queries);
+        if running >= places {
+            return false;
+        }
         let RoomShare { share, draw } = stats.room_share;
-        let is_shared = self.request.is_waiting && share < 1.0 && stats.accounting == Accounting::Reservations;
-        let is_ours = running < reported
-            || ((running - reported) as f32) < ((places.saturating_sub(reported)) as f32 * share + draw).floor();
-        running < places && (!is_shared || is_ours)
+        if !self.request.is_waiting || stats.accounting == Accounting::InFlight || share >= 1.0 {
+            return true;
+        }
+        // One more than what came on top of the report has to fit into our part of what the report leaves.
+        let ours = places.saturating_sub(reported) as f64 * f64::from(share) + f64::from(draw);
+        running as f64 + 1.0 - reported as f64 <= ours
     }
 
     /// In nanoseconds.
     fn affinity_wait(&self, parameters: &PulsarWaitAndWidenParameters, key: &[u8]) -> f64 {
         let (wait, spread) = (parameters.widening.affinity_wait, parameters.affinity_wait_spread);
-        let place = (f64::from(Slot::of(key).number()) + 0.5) / 65_536.0;
-        ns(if spread == 0.0 { wait } else { wait.mul_f64(1.0 - spread * (1.0 - place)) })
+        if spread == 0.0 {
+            return ns(wait);
+        }
+        let slot = (xxh3_64(key) >> 48) as f64;
+        let share = 1.0 - spread * (1.0 - (slot + 0.5) / 65_536.0);
+        ns(Duration::from_secs_f64(wait.as_secs_f64() * share))
     }
 
     fn allowed_queue_delay(&self, widening: &Widening) -> Option<f64> {

@@ -4,12 +4,15 @@
 //! A key keeps its primary as long as that is taken at once or within the affinity wait. Beyond it a request
 //! goes only where `fallback_max_queued` lets it, by default where an engine slot is free: what overflows never
 //! queues before the keys at home there, so overload cannot spread by making every cache cold.
+//!
+//! With waits spread over the keys, those with short ones leave a primary on which they would queue for longer than they
+//! wait, before it is full. What leaves is then always the same keys, and their second home is warm.
 
 use std::time::Duration;
 
 use crate::{
-    ClusterIndex, EffectiveStats, PrimaryAdmission, PulsarWaitAndWidenParameters, RoutingRequest, Seconds, Target,
-    UnavailableReason, Widening,
+    ClusterIndex, EffectiveStats, PrimaryAdmission, PulsarWaitAndWidenParameters, RoutingRequest, Seconds,
+    Slot, Target, UnavailableReason, Widening,
     bands::{Bands, FIRST_BAND, OpenRanks},
     core_loads::Unflushed,
     decide::{Choice, NoChoice},
@@ -60,6 +63,26 @@ pub(crate) fn choose(
     }
 }
 
+/// When the affinity group is given up, counted from the arrival: after the wait of the key. Where waits are spread over
+/// the keys, what it would wait in the queue of its primary, its `home` if that can be selected, counts as waited.
+///
+/// So it moves with that queue: a request that waits may be held for longer, or for less long, than its last decision said.
+/// It is decided again with every report, and learns so.
+pub(crate) fn affinity_wait_ends<'a>(
+    parameters: &PulsarWaitAndWidenParameters,
+    slot: Slot,
+    home: impl FnOnce() -> Option<EffectiveStats<'a>>,
+) -> Moment {
+    let wait = parameters.affinity_wait_of(slot);
+    if parameters.affinity_wait_spread == 0.0 {
+        return wait.into();
+    }
+    // A queue of work that nobody knows the speed of has no end.
+    let queue_delay =
+        home().map_or(Duration::ZERO, |home| home.queue_delay().to_duration().unwrap_or(Duration::MAX));
+    wait.saturating_sub(queue_delay).into()
+}
+
 // === impl Walk ===
 
 impl Walk<'_> {
@@ -91,10 +114,10 @@ impl Walk<'_> {
             if !self.is_impatient(primary, since) {
                 return Ok(choice);
             }
-            // Only where its queue is longer than its keys wait: to the next ranks, where that is quicker.
-            let members = ranking.first(self.parameters.affinity_group_ranks() + FIRST_BAND, rankings).iter();
-            let members = members.skip(1).filter(|cluster| self.is_candidate(**cluster)).map(|cluster| cluster.0);
-            let set = CandidateSet::open(self.parameters.fallback_max_queued, self.selection.elapsed);
+            let next_ranks = self.parameters.affinity_group_ranks().saturating_add(FIRST_BAND);
+            let members = ranking.first(next_ranks, rankings).iter().skip(1);
+            let members = members.filter(|cluster| self.is_candidate(**cluster)).map(|cluster| cluster.0);
+            let set = CandidateSet::open(self.parameters.fallback_max_queued, since);
             return match self.selection.select(&set, members, scratch, rng, trace) {
                 Ok(picked) if self.is_quicker(picked, primary) => {
                     Ok(self.place(ranking, picked.cluster, rankings).choice(picked, true))
@@ -134,26 +157,23 @@ impl Walk<'_> {
         Ok(self.place(ranking, picked.cluster, rankings).choice(picked, true))
     }
 
-    /// When the affinity group is given up: the key's wait after the arrival, less what it would wait in the queue of its
-    /// primary where waits are spread over keys. So those that are to leave a busy primary leave before it is full.
     fn affinity_wait_ends(&self, ranking: &Ranking<'_>, primary: ClusterIndex) -> Moment {
-        let wait = self.parameters.affinity_wait_of(ranking.slot());
-        if self.parameters.affinity_wait_spread == 0.0 || !self.is_candidate(primary) {
-            return wait.into();
-        }
-        let queue_delay = self.effective(primary).queue_delay().to_duration();
-        wait.saturating_sub(queue_delay.unwrap_or(Duration::MAX)).into()
+        let home = || self.is_candidate(primary).then(|| self.effective(primary));
+        affinity_wait_ends(self.parameters, ranking.slot(), home)
     }
 
-    /// Whether a key leaves its primary that has a place for it: when it would queue there for longer than it waits.
+    /// Whether a request leaves its primary although that has a place for it: what it has waited, and what it would wait in
+    /// the queue there, are together more than its key waits.
     fn is_impatient(&self, primary: ClusterIndex, since: Moment) -> bool {
         self.parameters.affinity_wait_spread > 0.0
             && self.parameters.primary_admission == PrimaryAdmission::Capacity
             && self.selection.elapsed >= since
+            // Without a queue it is not the primary that it has waited for, and there is nothing to leave.
             && self.effective(primary).queue_delay() > Seconds::ZERO
     }
 
-    /// Whether the first token is to be expected sooner from `picked`, at full prefill, than from the primary.
+    /// Whether the first token is to be expected sooner from `picked`, at full prefill, than from the primary. So where no
+    /// throughput is known nobody leaves.
     fn is_quicker(&self, picked: Picked, primary: ClusterIndex) -> bool {
         let scale = self.parameters.widening.affinity_input_tokens_scale;
         let ttft = |cluster: ClusterIndex, scale: f64| {
@@ -184,8 +204,7 @@ impl Walk<'_> {
                 let cluster = &self.target.clusters[primary.0];
                 let load = self.unflushed.read(&cluster.load, &cluster.stats, self.request.priority);
                 let stats = EffectiveStats::with_load(&cluster.stats, load, self.request.priority);
-                let has_capacity =
-                    stats.has_room(*max_queued, *unknown_concurrency, self.request.is_waiting);
+                let has_capacity = stats.has_room(*max_queued, *unknown_concurrency, self.request.is_waiting);
                 has_capacity.then_some(Choice { seen: Some(load.sent.attempts), ..choice })
             }
         }

@@ -148,9 +148,9 @@ impl ClusterStats {
 // === impl RoomShare ===
 
 impl RoomShare {
-    /// Places of `room` that are this gateway's.
+    /// Places of `room` that are this gateway's: on average over draws its share, exactly.
     fn of(self, room: u64) -> u64 {
-        (room as f32 * self.share + self.draw) as u64
+        (room as f64 * f64::from(self.share) + f64::from(self.draw)) as u64
     }
 }
 
@@ -206,7 +206,8 @@ impl<'a> EffectiveStats<'a> {
         }
     }
 
-    /// The same for a request that may be one of many that wait for it, here and in other gateways.
+    /// The same for a request that may be one of many that wait for it, here and in other gateways. Of those, one that this
+    /// refuses may be taken on the next report.
     #[inline]
     pub fn has_room(&self, max_queued: u64, unknown: UnknownConcurrency, is_waiting: bool) -> bool {
         self.has_capacity(max_queued, unknown) && (!is_waiting || self.is_our_turn(max_queued))
@@ -223,8 +224,8 @@ impl<'a> EffectiveStats<'a> {
         }
         let places = reported.max_engine_concurrency.saturating_add(max_queued);
         let room = places.saturating_sub(reported.num_running_queries);
-        // Signed in effect: what has ended here since the report makes up for what was sent since.
         match self.num_running_queries.checked_sub(reported.num_running_queries) {
+            // More has ended here since the report than was sent: that is ours to replace.
             None => true,
             Some(added) => added < reported.room_share.of(room),
         }

@@ -39,6 +39,7 @@ fn the_fields_are_those_of_the_contract() {
         "consider_kv_free_tokens",
         "primary_admission",
         "fallback_max_queued",
+        "cache_affinity_wait_spread",
         "band_widen_interval_ms",
     ];
     let expected: [(AlgorithmKind, Vec<&str>); 6] = [
@@ -88,6 +89,8 @@ fn what_is_out_of_bounds_is_named_with_what_is_allowed() {
         (WaitAndWiden, "cache_affinity_virtual_nodes", 1025_u64.into(), "1025", "from 1 to 1024"),
         (WaitAndWiden, "cache_affinity_wait_ms", 60_001_u64.into(), "60001", "from 0 to 60000"),
         (PulsarWaitAndWiden, "band_widen_interval_ms", 60_001_u64.into(), "60001", "from 0 to 60000"),
+        (PulsarWaitAndWiden, "cache_affinity_wait_spread", 1.01.into(), "1.01", "a number from 0 to 1"),
+        (PulsarWaitAndWiden, "cache_affinity_wait_spread", (-0.1).into(), "-0.1", "a number from 0 to 1"),
         (PulsarWaitAndWiden, "primary_admission", "always".into(), "\"always\"", "`eligible` and `capacity`"),
         (Random, "max_input_work_seconds", 0_u64.into(), "0", "a finite number above 0"),
         (
