@@ -4,7 +4,9 @@ use anyhow::{Context, anyhow};
 use toml::{Table, Value};
 
 /// Name and text.
-const SCENARIOS: &[(&str, &str)] = &[("five-regions", include_str!("../../scenarios/five-regions.toml"))];
+const SCENARIOS: &[(&str, &str)] = &[
+    ("five-regions", include_str!("../../scenarios/five-regions.toml")),
+];
 
 /// Tables whose keys exclude each other: they are replaced as a whole.
 const ALTERNATIVES: [&str; 3] = ["arrivals", "popularity", "reports"];

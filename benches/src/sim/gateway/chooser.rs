@@ -90,7 +90,7 @@ impl Chooser {
         slo: Duration,
         seed: u64,
     ) -> Self {
-        let knowledge = Knowledge::new(known, policy.accounted, seed ^ 0x5851_f42d);
+        let knowledge = Knowledge::new(known, policy, seed ^ 0x5851_f42d);
         Self {
             waiting: policy.waiting.clone(),
             accounted: policy.accounted,

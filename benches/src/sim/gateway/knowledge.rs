@@ -5,12 +5,16 @@ use std::{ops::RangeInclusive, rc::Rc, sync::Arc, time::Duration};
 use stargate_routing::{
     Accounting, Algorithm, Backend, BackendRtt, BackendUid, Cluster, ClusterIndex, ClusterLoad, ClusterStats,
     ClusterUid, CoreInclusion, CoreLoads, DecisionState, EffectiveStats, Exclusions, Inclusion, Inclusions,
-    Nanos, Policy, RendezvousWeights, RoutingRequest, RttSource, Running, Snapshot, Target, TargetName,
-    Tokens, TokensPerSecond, decide_and_enter,
+    Nanos, RendezvousWeights, RoutingRequest, RttSource, Running, Snapshot, Target, TargetName, Tokens,
+    TokensPerSecond, decide_and_enter,
 };
 
 use crate::sim::{
-    baselines::ClusterView, engine::Engine, model::EngineState, pylon::Pylon, scenario::Accounted,
+    baselines::ClusterView,
+    engine::Engine,
+    model::EngineState,
+    pylon::Pylon,
+    scenario::{Accounted, Policy},
 };
 
 /// What is known of a cluster before it reports anything.
@@ -33,6 +37,7 @@ pub(in crate::sim) struct Seen<'a> {
 pub(super) struct Knowledge {
     gateway: usize,
     accounted: Accounted,
+    shares_room: bool,
     clusters: Vec<Remembered>,
     /// The routable ones.
     target: Target,
@@ -80,7 +85,8 @@ pub(super) fn loads(accounted: Accounted) -> CoreLoads {
 // === impl Knowledge ===
 
 impl Knowledge {
-    pub(super) fn new(known: Vec<Known>, accounted: Accounted, seed: u64) -> Self {
+    pub(super) fn new(known: Vec<Known>, policy: &Policy, seed: u64) -> Self {
+        let Policy { accounted, shares_room, .. } = *policy;
         let gateway = known.first().map_or(0, |known| known.gateway);
         let clusters: Vec<Remembered> =
             known.iter().enumerate().map(|(index, known)| Remembered::new(index, known, accounted)).collect();
@@ -99,6 +105,7 @@ impl Knowledge {
         let mut knowledge = Self {
             gateway,
             accounted,
+            shares_room,
             alone: alone.collect(),
             views: views.collect(),
             clusters,
@@ -179,7 +186,7 @@ impl Knowledge {
             }
             reported(index);
         }
-        if is_new {
+        if is_new && self.shares_room {
             self.share_room();
         }
         if is_new && self.accounted == Accounted::Exact {
@@ -343,7 +350,7 @@ fn inclusion(report: u64, through: Option<&u64>) -> Inclusion {
 fn target(ranking_revision: u64, clusters: Vec<Cluster>) -> Target {
     Target {
         name: Arc::new(TargetName { routing_key: None, model: "simulated".into() }),
-        policy: Arc::new(Policy::default()),
+        policy: Arc::default(),
         round_robin: Arc::default(),
         clusters,
         ranking_revision,

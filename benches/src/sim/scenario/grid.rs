@@ -91,7 +91,20 @@ impl Grid {
         let policies = table.entry("policy").or_insert_with(|| Value::Table(Table::new()));
         let policies = policies.as_table_mut().context("policy: allowed: tables")?;
         for (policy, fields) in library {
-            policies.entry(policy).or_insert(fields);
+            match (policies.get_mut(&policy), fields) {
+                (None, fields) => {
+                    policies.insert(policy, fields);
+                }
+                // One that does not say what it is changes that of the library.
+                (Some(Value::Table(own)), Value::Table(fields))
+                    if !own.contains_key("algorithm") && !own.contains_key("baseline") =>
+                {
+                    for (field, value) in fields {
+                        own.entry(field).or_insert(value);
+                    }
+                }
+                _ => {}
+            }
         }
         let plots = match table.remove("plots") {
             Some(plots) => Vec::<PlotSpec>::deserialize(plots).context("plots")?,

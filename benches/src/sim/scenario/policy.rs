@@ -10,7 +10,7 @@ use toml::Value;
 use crate::sim::baselines::BaselineSpec;
 
 /// A policy as TOML: the fields of a model in a routing document, or `baseline` and its parameters; besides these how
-/// requests wait, and `reservations`.
+/// requests wait, `reservations` and `shares_room`.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(transparent)]
 pub(in crate::sim) struct PolicySpec(pub(super) BTreeMap<String, Value>);
@@ -21,6 +21,8 @@ pub(in crate::sim) struct Policy {
     pub(in crate::sim) router: Router,
     pub(in crate::sim) waiting: Waiting,
     pub(in crate::sim) accounted: Accounted,
+    /// Waiters of a gateway take only its share of the room that a report shows.
+    pub(in crate::sim) shares_room: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -56,6 +58,11 @@ impl PolicySpec {
             Some(value) => Accounted::deserialize(value).map_err(|error| anyhow!("reservations: {error}"))?,
             None => accounted,
         };
+        let shares_room = match fields.remove("shares_room") {
+            Some(Value::Boolean(shares)) => shares,
+            Some(other) => return Err(anyhow!("shares_room: found {other}, allowed: true or false")),
+            None => true,
+        };
         let scalars = |fields: &BTreeMap<String, Value>, is_of_policy: bool| {
             let chosen = fields.iter().filter(move |(name, _)| PolicyFields::has(name) == is_of_policy);
             chosen
@@ -81,7 +88,7 @@ impl PolicySpec {
                 Method::with_fields(kind, own.iter().map(|(name, value)| (name.as_str(), value.clone())))?;
             Router::Ours(method.algorithm)
         };
-        Ok(Policy { router, waiting: waiting.waiting, accounted })
+        Ok(Policy { router, waiting: waiting.waiting, accounted, shares_room })
     }
 }
 
