@@ -56,7 +56,8 @@ impl Bound {
             let end = group.until_s.unwrap_or(to).min(to);
             let ends = changes.iter().skip(1).map(|change| change.0).chain([end]);
             let work = changes.iter().zip(ends);
-            let work: f64 = work.map(|((at, speed), until)| speed * (until.min(end) - at.max(from)).max(0.0)).sum();
+            let work: f64 =
+                work.map(|((at, speed), until)| speed * (until.min(end) - at.max(from)).max(0.0)).sum();
             group.count as f64 * rates[&group.engine] * work / (to - from)
         });
         groups.sum()

@@ -76,14 +76,8 @@ impl<'a> Source<'a> {
             }
             Popularity::Uniform | Popularity::Distinct => Vec::new(),
         };
-        let mut source = Self {
-            clients,
-            capacity_per_s,
-            sessions: Vec::new(),
-            weights,
-            next_session: 0,
-            trace,
-        };
+        let mut source =
+            Self { clients, capacity_per_s, sessions: Vec::new(), weights, next_session: 0, trace };
         let count = if matches!(clients.popularity, Popularity::Distinct) { 0 } else { clients.sessions };
         for _ in 0..count {
             let mut session = source.new_session(rng);
@@ -107,17 +101,12 @@ impl<'a> Source<'a> {
         if let Some(next) = self.trace.front() {
             return Some(next.at.saturating_sub(now));
         }
-        loop {
-            let (rate, until) = self.rate_at(now)?;
-            let pause = Duration::from_secs_f64((-(1.0 - rng.f64()).ln() / rate.max(1e-9)).min(1e6));
-            return match until {
-                // Without memory: what is left of a pause is as good as a new one.
-                Some(until) if now + pause > until => {
-                    let rest = until - now;
-                    Some(rest + self.next_pause(until, rng)?)
-                }
-                _ => Some(pause),
-            };
+        let (rate, until) = self.rate_at(now)?;
+        let pause = Duration::from_secs_f64((-(1.0 - rng.f64()).ln() / rate.max(1e-9)).min(1e6));
+        match until {
+            // Without memory: what is left of a pause is as good as a new one.
+            Some(until) if now + pause > until => Some(until - now + self.next_pause(until, rng)?),
+            _ => Some(pause),
         }
     }
 
@@ -152,7 +141,8 @@ impl<'a> Source<'a> {
         session.in_flight -= 1;
         let Some(Growth { turn_tokens, prompt_tokens_max }) = self.clients.growth else { return };
         // Of turns that overlap the first answer is the one that the session goes on with.
-        if !is_answered || session.number != ask.prompt.session || session.grown_tokens != ask.prompt.tokens() {
+        if !is_answered || session.number != ask.prompt.session || session.grown_tokens != ask.prompt.tokens()
+        {
             return;
         }
         session.grown_tokens += ask.output_tokens + turn_tokens;
@@ -246,14 +236,21 @@ fn read_trace(path: &Path) -> anyhow::Result<VecDeque<Traced>> {
     let text = std::fs::read_to_string(path)?;
     let mut traced = VecDeque::new();
     for (number, line) in text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-        let place = || format!("line {}: found {line:?}, allowed: at_s,session,prompt_tokens,output_tokens", number + 1);
+        let place = || {
+            format!("line {}: found {line:?}, allowed: at_s,session,prompt_tokens,output_tokens", number + 1)
+        };
         let mut fields = line.split(',').map(str::trim);
         let mut field = || fields.next().with_context(place);
-        let at = field()?.parse().ok().and_then(|at| Duration::try_from_secs_f64(at).ok()).with_context(place)?;
+        let at =
+            field()?.parse().ok().and_then(|at| Duration::try_from_secs_f64(at).ok()).with_context(place)?;
         let mut whole = || field()?.parse::<u32>().with_context(place);
         let entry = Traced { at, session: whole()?, prompt_tokens: whole()?, output_tokens: whole()? };
         ensure!(entry.prompt_tokens > 0 && entry.output_tokens > 0, "{}", place());
-        ensure!(traced.back().is_none_or(|last: &Traced| last.at <= at), "line {}: before the one above", number + 1);
+        ensure!(
+            traced.back().is_none_or(|last: &Traced| last.at <= at),
+            "line {}: before the one above",
+            number + 1
+        );
         traced.push_back(entry);
     }
     Ok(traced)

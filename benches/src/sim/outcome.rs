@@ -1,6 +1,6 @@
 //! What one run came to, over the measured time of its clients.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use serde::Serialize;
 
@@ -45,10 +45,9 @@ pub(super) struct Outcome {
     pub(super) busy_share: f64,
     /// Second by second from the start of the run, the warm-up included.
     pub(super) seconds: Vec<Second>,
-    /// Requests that were decided a second of CPU time of this run: how fast the simulator is, and the one figure that
-    /// depends on the machine.
+    /// CPU time of this run: how fast the simulator is, and the one figure that depends on the machine.
     #[serde(skip)]
-    pub(super) simulated_per_cpu_s: f64,
+    pub(super) cpu_time: Duration,
 }
 
 /// Of a distribution, in ms.

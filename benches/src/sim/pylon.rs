@@ -12,8 +12,10 @@ use super::model::EngineState;
 pub(super) struct Report {
     pub(super) at: Duration,
     pub(super) state: EngineState,
+    /// Prefill throughput, in input tokens/s.
+    pub(super) input_tps: f64,
     /// By gateway: the highest number of its attempts that the state includes. Ways keep the order, so there are no
-    /// gaps. Empty where reports do not say.
+    /// gaps. 0 where there were none, or where reports do not say.
     pub(super) through: Arc<[u64]>,
 }
 
@@ -24,7 +26,7 @@ pub(super) struct Pylon {
     /// Number of the first of `reports`, counted from 1.
     first: u64,
     through: Vec<u64>,
-    /// The state has changed since `through` was told.
+    /// The same as of the last report; reports share it until it changes.
     shared: Arc<[u64]>,
     says_what_is_included: bool,
     /// No way is longer.
@@ -53,7 +55,7 @@ impl Pylon {
         }
     }
 
-    pub(super) fn report(&mut self, now: Duration, state: EngineState) {
+    pub(super) fn report(&mut self, now: Duration, state: EngineState, input_tps: f64) {
         if self.says_what_is_included && self.through[..] != self.shared[..] {
             self.shared = self.through.clone().into();
         }
@@ -62,7 +64,7 @@ impl Pylon {
             self.reports.pop_front();
             self.first += 1;
         }
-        self.reports.push_back(Report { at: now, state, through: self.shared.clone() });
+        self.reports.push_back(Report { at: now, state, input_tps, through: self.shared.clone() });
     }
 
     /// The latest report that is visible, when `seen` was the last one; `is_visible` tells by when it was sent.

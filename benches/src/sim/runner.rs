@@ -16,10 +16,14 @@ use super::{
 };
 
 /// Outcomes in the order of points, policies and seeds, whichever ran first.
-pub(super) fn run_all(name: &str, points: &[Point], jobs: usize) -> anyhow::Result<Vec<Outcome>> {
-    let bounds = bounds(points)?;
+pub(super) fn run_all(
+    name: &str,
+    points: &[Point],
+    bounds: &[Bound],
+    jobs: usize,
+) -> anyhow::Result<Vec<Outcome>> {
     let mut runs = Vec::new();
-    for (point, bound) in points.iter().zip(&bounds) {
+    for (point, bound) in points.iter().zip(bounds) {
         for policy in &point.policies {
             runs.extend(point.scenario.seeds.iter().map(|seed| (point, bound, policy, *seed)));
         }
@@ -29,7 +33,8 @@ pub(super) fn run_all(name: &str, points: &[Point], jobs: usize) -> anyhow::Resu
         let mut done = Vec::new();
         loop {
             let index = next.fetch_add(1, Ordering::Relaxed);
-            let Some((Point { labels, scenario, .. }, bound, (policy_name, policy), seed)) = runs.get(index) else {
+            let Some((Point { labels, scenario, .. }, bound, (policy_name, policy), seed)) = runs.get(index)
+            else {
                 return done;
             };
             let named = Run { scenario: name, policy: policy_name, point: labels, seed: *seed };

@@ -33,7 +33,6 @@ pub(super) struct Tally {
     /// By session: asked for and served in time.
     sessions: Vec<(u32, u32)>,
     seconds: Vec<Second>,
-    decided: u64,
 }
 
 /// The longest time that is told apart.
@@ -67,7 +66,6 @@ impl Tally {
             e2e_us: times(),
             sessions: Vec::new(),
             seconds: vec![Second::default(); end.as_secs_f64().ceil() as usize],
-            decided: 0,
         }
     }
 
@@ -77,7 +75,6 @@ impl Tally {
 
     pub(super) fn offered(&mut self, now: Duration, ask: &Ask) {
         self.second(now).offered += 1;
-        self.decided += 1;
         if self.is_measured(now) {
             self.offered += 1;
             if let Some(place) = ask.place {
@@ -188,7 +185,7 @@ impl Tally {
             queued_share: share(self.queued, self.arrived),
             busy_share: self.slot_time.as_secs_f64() / (slots as f64 * measured_s),
             seconds: self.seconds,
-            simulated_per_cpu_s: self.decided as f64 / cpu_time.as_secs_f64().max(1e-9),
+            cpu_time,
         }
     }
 

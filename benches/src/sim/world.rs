@@ -6,6 +6,8 @@
 
 mod attempts;
 mod fleet;
+mod setup;
+mod under_way;
 
 use std::{collections::BTreeMap, time::Duration};
 
@@ -13,12 +15,13 @@ use rustix::time::{ClockId, clock_gettime};
 use slab::Slab;
 use stargate_routing::{ClusterUid, Exclusions, Running, Ticket};
 
+use self::under_way::UnderWay;
 use super::{
     bound::Bound,
     clients::{Ask, Source},
-    events::Events,
-    gateway::{Chooser, Claim, Decider, Gateway, Known, Seen, Served},
     engine::Engine,
+    events::Events,
+    gateway::{Claim, Gateway, Seen, Served},
     model::{AttemptKey, Happening, Job},
     outcome::Outcome,
     pylon::Pylon,
@@ -51,7 +54,7 @@ struct World<'a> {
     requests: Slab<Request>,
     /// Counts requests: what comes with an event of a request that is over is not taken for another's.
     requests_begun: u64,
-    attempts: Slab<Attempt>,
+    attempts: UnderWay<Attempt>,
     happened: Vec<Happening>,
     tally: Tally,
 }
@@ -60,6 +63,10 @@ struct World<'a> {
 struct ClusterState {
     region: usize,
     is_alive: bool,
+    /// Of its engine at speed 1.
+    nominal_input_tps: f64,
+    /// That it reports.
+    input_tps: f64,
     /// When its engine is let move on, if that is scheduled.
     engine_due: Option<Duration>,
     /// Whether a report of a change is on its way out.
@@ -140,7 +147,7 @@ pub(super) fn run(
         world.handle(event);
     }
     let slots = world.engines.iter().map(Engine::slots).sum();
-    for (_, attempt) in &world.attempts {
+    for attempt in world.attempts.iter() {
         if let Some(from) = attempt.took_slot_at {
             world.tally.held_slot(from, end);
         }
@@ -159,105 +166,6 @@ fn thread_cpu_time() -> Duration {
 // === impl World ===
 
 impl<'a> World<'a> {
-    fn new(scenario: &'a Scenario, policy: &Policy, bound: &Bound, seed: u64) -> anyhow::Result<Self> {
-        let mut rng = fastrand::Rng::with_seed(seed);
-        let source = Source::new(&scenario.clients, bound.warm_per_s(scenario), &mut rng)?;
-        let mut clusters = Vec::new();
-        let mut engines = Vec::new();
-        let mut events = Events::new();
-        let seconds = Duration::from_secs_f64;
-        for group in &scenario.clusters {
-            let spec = &scenario.engines[&group.engine];
-            for _ in 0..group.count {
-                let cluster = clusters.len();
-                let mut engine = spec.build();
-                engine.set_speed(Duration::ZERO, group.speed);
-                engines.push(engine);
-                let region = scenario.region(&group.region).unwrap_or_default();
-                let is_alive = group.from_s == 0.0;
-                clusters.push(ClusterState { region, is_alive, engine_due: None, is_report_due: false });
-                if !is_alive {
-                    events.after(seconds(group.from_s), Event::ClusterJoins(cluster));
-                }
-                if let Some(until) = group.until_s {
-                    events.after(seconds(until), Event::ClusterDies(cluster));
-                }
-                for change in &group.speeds {
-                    let event = Event::SpeedChanges { cluster, speed: change.speed };
-                    events.after(seconds(change.from_s), event);
-                }
-            }
-        }
-        let regions: Vec<usize> = match &scenario.clients.region {
-            Some(region) => scenario.region(region).into_iter().collect(),
-            None => (0..scenario.network.regions.len()).collect(),
-        };
-        let regions_of_gateways: Vec<usize> =
-            regions.iter().flat_map(|region| std::iter::repeat_n(*region, scenario.gateways.per_region)).collect();
-        let rtt = |from: usize, to: usize| seconds(scenario.network.rtt_ms[from][to] / 1000.0);
-        let specs: Vec<_> = scenario
-            .clusters
-            .iter()
-            .flat_map(|group| std::iter::repeat_n((&scenario.engines[&group.engine], group.speed), group.count))
-            .collect();
-        let deciders = Decider::of_gateways(policy, clusters.len(), regions_of_gateways.len(), rng.u64(..));
-        let gateway = |((number, region), decider): ((usize, &usize), Decider)| {
-            let known = clusters.iter().zip(&engines).zip(&specs).map(|((cluster, engine), (spec, speed))| Known {
-                gateway: number,
-                slots: engine.slots(),
-                input_tps: spec.reported_input_tps() * speed,
-                rtt: rtt(*region, cluster.region),
-                is_routable: cluster.is_alive,
-            });
-            let slo = seconds(scenario.clients.slo_ms / 1000.0);
-            Gateway::new(Chooser::new(policy, decider, known.collect(), slo, rng.u64(..)))
-        };
-        let gateways: Vec<Gateway> = regions_of_gateways.iter().enumerate().zip(deciders).map(gateway).collect();
-        let way = |from: &usize| clusters.iter().map(|cluster| rtt(*from, cluster.region) / 2).collect();
-        let ways: Vec<Vec<Duration>> = regions_of_gateways.iter().map(way).collect();
-        let longest_way = ways.iter().flatten().max().copied().unwrap_or_default() + RETRY_PAUSE;
-        let pylon = |_| Pylon::new(gateways.len(), scenario.reports.hand_over, longest_way);
-        let slo = seconds(scenario.clients.slo_ms / 1000.0);
-        let mut world = Self {
-            pylons: (0..clusters.len()).map(pylon).collect(),
-            wakes_at: vec![None; gateways.len()],
-            tally: Tally::new(seconds(scenario.warmup_s), seconds(scenario.measured_s), slo),
-            scenario,
-            source,
-            events,
-            rng,
-            engines,
-            clusters,
-            gateways,
-            ways,
-            requests: Slab::new(),
-            requests_begun: 0,
-            attempts: Slab::new(),
-            happened: Vec::new(),
-        };
-        world.begin();
-        Ok(world)
-    }
-
-    fn begin(&mut self) {
-        match self.source.workers() {
-            Some(workers) => {
-                for _ in 0..workers {
-                    self.events.after(Duration::ZERO, Event::Arrival);
-                }
-            }
-            None => self.schedule_arrival(),
-        }
-        if let Some(interval) = self.scenario.reports.heartbeat_ms {
-            let interval = Duration::from_secs_f64(interval / 1000.0);
-            for cluster in 0..self.clusters.len() {
-                let phase = interval.mul_f64(self.rng.f64());
-                self.events.after(phase, Event::ReportDue(cluster));
-            }
-        }
-        self.events.after(Duration::from_secs(1), Event::Second);
-    }
-
     fn handle(&mut self, event: Event) {
         match event {
             Event::Arrival => self.arrival(),
@@ -277,10 +185,7 @@ impl<'a> World<'a> {
             Event::Timeout { request, number } => self.timeout(request, number),
             Event::ClusterJoins(cluster) => self.cluster_joins(cluster),
             Event::ClusterDies(cluster) => self.cluster_dies(cluster),
-            Event::SpeedChanges { cluster, speed } => {
-                self.engines[cluster].set_speed(self.events.now(), speed);
-                self.moved(cluster);
-            }
+            Event::SpeedChanges { cluster, speed } => self.speed_changes(cluster, speed),
             Event::Routable { gateway, cluster, is_routable } => {
                 self.gateways[gateway].set_routable(cluster, is_routable);
                 self.freed(gateway);

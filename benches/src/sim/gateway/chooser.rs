@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use stargate_routing::{
-    Algorithm, Decision, DecisionState, EffectiveStats, Millis, Ranking, RoutingRequest, Running, Tokens, Waiting, best_ttft,
-    decide_and_enter, has_place,
+    Algorithm, Decision, DecisionState, EffectiveStats, Millis, Ranking, RoutingRequest, Running, Tokens,
+    Waiting, best_ttft, decide_and_enter, has_place,
 };
 
 use super::{
@@ -63,12 +63,19 @@ pub(super) struct Promise {
 
 impl Decider {
     /// One for each of so many gateways.
-    pub(in crate::sim) fn of_gateways(policy: &Policy, clusters: usize, gateways: usize, seed: u64) -> Vec<Self> {
+    pub(in crate::sim) fn of_gateways(
+        policy: &Policy,
+        clusters: usize,
+        gateways: usize,
+        seed: u64,
+    ) -> Vec<Self> {
         match &policy.router {
             Router::Ours(algorithm) => {
                 std::iter::repeat_with(|| Self::Ours(algorithm.clone())).take(gateways).collect()
             }
-            Router::Baseline(spec) => spec.build(clusters, gateways, seed).into_iter().map(Self::Baseline).collect(),
+            Router::Baseline(spec) => {
+                spec.build(clusters, gateways, seed).into_iter().map(Self::Baseline).collect()
+            }
         }
     }
 }
@@ -217,7 +224,9 @@ impl Chooser {
 
     /// The clusters of the target where a request's key is at home; none where that is not known here.
     pub(super) fn home(&self, claim: &Claim) -> Box<[usize]> {
-        let Decider::Ours(Algorithm::PulsarWaitAndWiden(parameters)) = &self.decider else { return Box::default() };
+        let Decider::Ours(Algorithm::PulsarWaitAndWiden(parameters)) = &self.decider else {
+            return Box::default();
+        };
         let seed = &parameters.widening.seed;
         let ranking = Ranking::new(self.knowledge.target(), seed, parameters.weight, &claim.key).to_vec();
         let ranks = parameters.affinity_group.max(1) as usize;
@@ -260,8 +269,9 @@ impl Chooser {
             return false;
         }
         let left_s = Duration::from(self.slo).as_secs_f64() - elapsed.as_secs_f64();
-        let is_safe =
-            |promise: &Promise| promise.best_s + f64::from(claim.prompt.tokens()) / promise.input_tps <= left_s;
+        let is_safe = |promise: &Promise| {
+            promise.best_s + f64::from(claim.prompt.tokens()) / promise.input_tps <= left_s
+        };
         if promise.is_some_and(is_safe) {
             return false;
         }

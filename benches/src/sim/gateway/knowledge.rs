@@ -4,13 +4,16 @@ use std::{ops::RangeInclusive, rc::Rc, sync::Arc, time::Duration};
 
 use stargate_routing::{
     Accounting, Algorithm, Backend, BackendRtt, BackendUid, Cluster, ClusterIndex, ClusterLoad, ClusterStats,
-    ClusterUid, CoreInclusion, CoreLoads, DecisionState, EffectiveStats, Exclusions, Inclusion, Inclusions, Nanos,
-    RendezvousWeights, RoutingRequest, RttSource, Running, Snapshot, Target, TargetName, Tokens,
+    ClusterUid, CoreInclusion, CoreLoads, DecisionState, EffectiveStats, Exclusions, Inclusion, Inclusions,
+    Nanos, RendezvousWeights, RoutingRequest, RttSource, Running, Snapshot, Target, TargetName, Tokens,
     TokensPerSecond, decide_and_enter,
 };
 
 use crate::sim::{
-    baselines::ClusterView, engine::Engine, model::EngineState, pylon::Pylon,
+    baselines::ClusterView,
+    engine::Engine,
+    model::EngineState,
+    pylon::Pylon,
     scenario::{Accounted, Policy},
 };
 
@@ -87,7 +90,8 @@ impl Knowledge {
         let gateway = known.first().map_or(0, |known| known.gateway);
         let clusters: Vec<Remembered> =
             known.iter().enumerate().map(|(index, known)| Remembered::new(index, known, accounted)).collect();
-        let alone = clusters.iter().enumerate().map(|(index, cluster)| target(0, vec![cluster.cluster(index)]));
+        let alone =
+            clusters.iter().enumerate().map(|(index, cluster)| target(0, vec![cluster.cluster(index)]));
         let views = known.iter().map(|known| ClusterView {
             is_routable: known.is_routable,
             running: 0,
@@ -160,12 +164,15 @@ impl Knowledge {
         let mut is_new = false;
         for (index, (cluster, pylon)) in self.clusters.iter_mut().zip(world.pylons).enumerate() {
             let one_way = cluster.one_way;
-            let Some((number, report)) = pylon.latest_after(cluster.seen, |at| at + one_way <= published) else {
+            let Some((number, report)) = pylon.latest_after(cluster.seen, |at| at + one_way <= published)
+            else {
                 continue;
             };
             is_new = true;
             cluster.seen = number;
             cluster.stats.take(&report.state);
+            // Keys are placed by the greatest throughput there was, which a slow spell does not change.
+            cluster.stats.last_mean_input_tps = TokensPerSecond(report.input_tps);
             // What was sent after the last draw has had the time to be in this report.
             if report.at >= cluster.drawn_at + one_way {
                 cluster.drawn_at = now;
@@ -207,7 +214,8 @@ impl Knowledge {
     /// When the first report becomes visible that has not been seen.
     pub(super) fn next_report(&self, world: &Seen<'_>) -> Option<Duration> {
         let reports = self.clusters.iter().zip(world.pylons);
-        let visible = reports.filter_map(|(cluster, pylon)| Some(pylon.first_after(cluster.seen)? + cluster.one_way));
+        let visible =
+            reports.filter_map(|(cluster, pylon)| Some(pylon.first_after(cluster.seen)? + cluster.one_way));
         visible.min().map(visible_from)
     }
 
@@ -220,6 +228,7 @@ impl Knowledge {
             view.running = stats.num_running_queries;
             view.queued = stats.queue_size;
             view.queued_tokens = stats.queued_input.0;
+            view.input_tps = cluster.stats.last_mean_input_tps.0;
             view.in_flight = cluster.in_flight;
         }
         &self.views

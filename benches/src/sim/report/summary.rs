@@ -33,7 +33,6 @@ pub(crate) struct Row {
 /// What a scenario came to: rows by point, the last axis fastest, and then by policy, all in the scenario's own order.
 #[derive(Clone, Debug)]
 pub(crate) struct Summary {
-    pub(crate) scenario: String,
     pub(crate) axes: Vec<Axis>,
     pub(crate) policies: Vec<String>,
     pub(crate) rows: Vec<Row>,
@@ -117,7 +116,7 @@ impl Summary {
                 }),
             })
             .collect();
-        Ok(Self { scenario: scenario.to_owned(), axes: axes.to_vec(), policies: policies.to_vec(), rows })
+        Ok(Self { axes: axes.to_vec(), policies: policies.to_vec(), rows })
     }
 
     /// The row of this policy where the axes have these values; what is not named must have one value only.
@@ -138,7 +137,7 @@ impl Summary {
     }
 
     /// A row's point, in words.
-    pub(super) fn point<'a>(&'a self, row: &'a Row) -> impl Iterator<Item = (&'a Axis, &'a str)> {
+    pub(crate) fn point<'a>(&'a self, row: &'a Row) -> impl Iterator<Item = (&'a Axis, &'a str)> {
         self.axes.iter().zip(&row.point).map(|(axis, value)| (axis, axis.values[*value].as_str()))
     }
 }

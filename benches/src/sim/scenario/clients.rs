@@ -103,7 +103,11 @@ pub(in crate::sim) struct Growth {
 pub(in crate::sim) enum Size {
     Fixed(u32),
     /// Lognormal of this median, with a bound.
-    Lognormal { median: u32, sigma: f64, max: u32 },
+    Lognormal {
+        median: u32,
+        sigma: f64,
+        max: u32,
+    },
 }
 
 fn one() -> u32 {
@@ -131,13 +135,23 @@ impl Clients {
         for rate in rates {
             ensure!((0.0..=1e6).contains(&rate), "arrivals: found {rate}, allowed: 0 to 1000000");
         }
-        ensure!(stages.is_sorted_by(|a, b| a.from_s < b.from_s), "arrivals.stages: allowed: ordered by from_s");
-        ensure!((1..=1 << 24).contains(&self.sessions), "sessions: found {}, allowed: 1 to 16777216", self.sessions);
+        ensure!(
+            stages.is_sorted_by(|a, b| a.from_s < b.from_s),
+            "arrivals.stages: allowed: ordered by from_s"
+        );
+        ensure!(
+            (1..=1 << 24).contains(&self.sessions),
+            "sessions: found {}, allowed: 1 to 16777216",
+            self.sessions
+        );
         ensure!((0.0..=1.0).contains(&self.shared), "shared: found {}, allowed: 0 to 1", self.shared);
         ensure!(self.groups >= 1, "groups: found 0, allowed: at least 1");
         ensure!(self.slo_ms > 0.0 && self.timeout_ms > 0.0, "slo_ms and timeout_ms: allowed: above 0");
         for (name, size) in [("prompt_tokens", self.prompt_tokens), ("output_tokens", self.output_tokens)] {
-            ensure!(size.is_valid(), "{name}: found {size:?}, allowed: 1 to 1000000 tokens, sigma from 0 to 4");
+            ensure!(
+                size.is_valid(),
+                "{name}: found {size:?}, allowed: 1 to 1000000 tokens, sigma from 0 to 4"
+            );
         }
         if let Popularity::Zipf(exponent) = self.popularity {
             ensure!((0.0..=4.0).contains(&exponent), "popularity.zipf: found {exponent}, allowed: 0 to 4");
@@ -172,7 +186,8 @@ impl Size {
             Self::Fixed(tokens) => tokens,
             Self::Lognormal { median, sigma, max } => {
                 // Box and Muller's way from two uniform numbers to a normal one.
-                let normal = (-2.0 * (1.0 - rng.f64()).ln()).sqrt() * (std::f64::consts::TAU * rng.f64()).cos();
+                let normal =
+                    (-2.0 * (1.0 - rng.f64()).ln()).sqrt() * (std::f64::consts::TAU * rng.f64()).cos();
                 ((f64::from(median) * (sigma * normal).exp()) as u32).clamp(1, max)
             }
         }

@@ -7,7 +7,10 @@ use serde::Deserialize;
 use toml::{Table, Value};
 
 use super::{Accounted, Policy, PolicySpec, Scenario};
-use crate::sim::catalogue;
+use crate::sim::{
+    catalogue,
+    report::{self, PlotSpec},
+};
 
 /// Policies that every scenario may name.
 const POLICIES: &str = include_str!("../../../scenarios/policies.toml");
@@ -15,17 +18,21 @@ const POLICIES: &str = include_str!("../../../scenarios/policies.toml");
 /// A scenario with its axes.
 pub(in crate::sim) struct Grid {
     pub(in crate::sim) name: String,
+    /// One line.
+    pub(in crate::sim) title: String,
+    pub(in crate::sim) about: String,
     /// As it was written.
     pub(in crate::sim) text: String,
-    pub(in crate::sim) axes: Vec<Axis>,
+    pub(in crate::sim) plots: Vec<PlotSpec>,
+    axes: Vec<Axis>,
     table: Table,
 }
 
 /// What is varied.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(in crate::sim) struct Axis {
-    pub(in crate::sim) name: String,
+struct Axis {
+    name: String,
     /// Where each of `values` goes: a dotted path, such as `clients.load`. `policy` as its first part is every policy.
     path: Option<String>,
     #[serde(default)]
@@ -70,18 +77,23 @@ impl Grid {
         };
         for axis in &axes {
             ensure!(
-                axis.path.is_some() != axis.values.is_empty() && axis.values.is_empty() != axis.cases.is_empty(),
+                axis.path.is_some() != axis.values.is_empty()
+                    && axis.values.is_empty() != axis.cases.is_empty(),
                 "axes.{}: allowed: either a path and values, or cases",
                 axis.name
             );
         }
+        for (index, axis) in axes.iter().enumerate() {
+            let is_unlike = |other: &Axis| other.name != axis.name;
+            ensure!(axes[..index].iter().all(is_unlike), "axes: two are called {}", axis.name);
+        }
         let library: Table = POLICIES.parse().context("policies.toml")?;
-        let own = table.entry("policy").or_insert_with(|| Value::Table(Table::new()));
-        let own = own.as_table_mut().context("policy: allowed: tables")?;
+        let policies = table.entry("policy").or_insert_with(|| Value::Table(Table::new()));
+        let policies = policies.as_table_mut().context("policy: allowed: tables")?;
         for (policy, fields) in library {
-            match (own.get_mut(&policy), fields) {
+            match (policies.get_mut(&policy), fields) {
                 (None, fields) => {
-                    own.insert(policy, fields);
+                    policies.insert(policy, fields);
                 }
                 // One that does not say what it is changes that of the library.
                 (Some(Value::Table(own)), Value::Table(fields))
@@ -94,15 +106,36 @@ impl Grid {
                 _ => {}
             }
         }
+        let plots = match table.remove("plots") {
+            Some(plots) => Vec::<PlotSpec>::deserialize(plots).context("plots")?,
+            None => Vec::new(),
+        };
+        let mut own = |field: &str| match table.remove(field) {
+            Some(Value::String(text)) => Ok(text),
+            found => Err(anyhow!("{field}: found {found:?}, allowed: a text")),
+        };
+        let (title, about) = (own("title")?, own("about")?);
+        let mut grid =
+            Self { name: name.to_owned(), title, about, text: text.to_owned(), plots, axes, table };
+        // Before anything is changed: a plot may show what the command line leaves out.
+        grid.check_plots()?;
         for (path, value) in set {
-            put(&mut table, path, value)?;
+            put(&mut grid.table, path, value)?;
         }
-        Ok(Self { name: name.to_owned(), text: text.to_owned(), axes, table })
+        Ok(grid)
     }
 
-    /// The values of an axis, in words, in order.
-    pub(in crate::sim) fn labels(axis: &Axis) -> Vec<String> {
-        axis.changes().into_iter().map(|change| change.label).collect()
+    /// The axes as reports have them.
+    pub(in crate::sim) fn axes(&self) -> Vec<report::Axis> {
+        let axis = |axis: &Axis| report::Axis { name: axis.name.clone(), values: axis.labels() };
+        self.axes.iter().map(axis).collect()
+    }
+
+    fn check_plots(&self) -> anyhow::Result<()> {
+        let names = self.table.get("policies").and_then(Value::as_array);
+        let names = names.into_iter().flatten().filter_map(Value::as_str);
+        let policies: Vec<String> = names.map(str::to_owned).collect();
+        self.plots.iter().try_for_each(|plot| plot.check(&self.axes(), &policies))
     }
 
     /// Leaves of an axis only the values of these labels.
@@ -111,7 +144,7 @@ impl Grid {
         let allowed = known.join(", ");
         let axis = self.axes.iter_mut().find(|known| known.name == axis);
         let axis = axis.ok_or_else(|| anyhow!("no such axis; allowed: {allowed}"))?;
-        let all = Self::labels(axis);
+        let all = axis.labels();
         if let Some(unknown) = labels.iter().find(|label| !all.contains(label)) {
             bail!("axis {}: found {unknown:?}, allowed: {}", axis.name, all.join(", "));
         }
@@ -158,7 +191,8 @@ impl Grid {
         let policy = |name: &String| {
             let known: Vec<&str> = scenario.policy.keys().map(String::as_str).collect();
             let spec: Option<&PolicySpec> = scenario.policy.get(name);
-            let spec = spec.ok_or_else(|| anyhow!("policies: found {name:?}, allowed: {}", known.join(", ")))?;
+            let spec =
+                spec.ok_or_else(|| anyhow!("policies: found {name:?}, allowed: {}", known.join(", ")))?;
             Ok((name.clone(), spec.read(accounted).with_context(|| format!("policy.{name}"))?))
         };
         let policies = scenario.policies.iter().map(policy).collect::<anyhow::Result<_>>()?;
@@ -169,6 +203,11 @@ impl Grid {
 // === impl Axis ===
 
 impl Axis {
+    /// Its values, in words, in order.
+    fn labels(&self) -> Vec<String> {
+        self.changes().into_iter().map(|change| change.label).collect()
+    }
+
     fn changes(&self) -> Vec<Change> {
         let value = |value: &Value| Change {
             label: in_words(value),
@@ -210,7 +249,8 @@ fn put_in(place: &mut Value, parts: &[&str], value: &Value) -> anyhow::Result<()
         (Value::Array(entries), [index, rest @ ..]) => {
             let count = entries.len();
             let entry = index.parse().ok().and_then(|index: usize| entries.get_mut(index));
-            let entry = entry.ok_or_else(|| anyhow!("found {index}, allowed: 0 to {}, or *", count.max(1) - 1))?;
+            let entry =
+                entry.ok_or_else(|| anyhow!("found {index}, allowed: 0 to {}, or *", count.max(1) - 1))?;
             put_in(entry, rest, value)?;
         }
         _ => bail!("leads into a plain value"),

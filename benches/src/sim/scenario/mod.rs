@@ -17,16 +17,12 @@ pub(super) use self::{
     grid::{Grid, Point},
     policy::{Accounted, Policy, PolicySpec, Router},
 };
-use super::{engine::EngineSpec, report::PlotSpec};
+use super::engine::EngineSpec;
 
 /// One point of a grid: everything that a run needs but the policy and the seed.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Scenario {
-    /// One line.
-    pub(super) title: String,
-    /// What it is about, and where its numbers come from.
-    pub(super) about: String,
     #[serde(default = "seeds")]
     pub(super) seeds: Vec<u64>,
     /// Not counted, while caches fill.
@@ -44,8 +40,6 @@ pub(super) struct Scenario {
     /// Policies of this scenario's own, by name; others are those of `policies.toml`.
     #[serde(default)]
     pub(super) policy: BTreeMap<String, PolicySpec>,
-    #[serde(default)]
-    pub(super) plots: Vec<PlotSpec>,
 }
 
 /// Regions and the ways between them.
@@ -127,7 +121,10 @@ impl Scenario {
             "network.rtt_ms: allowed: {regions} rows of {regions} numbers, one for each of network.regions"
         );
         let rtts = self.network.rtt_ms.iter().flatten();
-        ensure!(rtts.clone().all(|rtt| (0.0..=10_000.0).contains(rtt)), "network.rtt_ms: allowed: 0 to 10000");
+        ensure!(
+            rtts.clone().all(|rtt| (0.0..=10_000.0).contains(rtt)),
+            "network.rtt_ms: allowed: 0 to 10000"
+        );
         ensure!(
             (1..=1024).contains(&self.gateways.per_region),
             "gateways.per_region: found {}, allowed: 1 to 1024",

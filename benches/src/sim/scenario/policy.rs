@@ -65,10 +65,13 @@ impl PolicySpec {
         };
         let scalars = |fields: &BTreeMap<String, Value>, is_of_policy: bool| {
             let chosen = fields.iter().filter(move |(name, _)| PolicyFields::has(name) == is_of_policy);
-            chosen.map(|(name, value)| Ok((name.clone(), scalar(name, value)?))).collect::<anyhow::Result<Vec<_>>>()
+            chosen
+                .map(|(name, value)| Ok((name.clone(), scalar(name, value)?)))
+                .collect::<anyhow::Result<Vec<_>>>()
         };
         let waiting = scalars(&fields, true)?;
-        let waiting = PolicyFields::with_fields(waiting.iter().map(|(name, value)| (name.as_str(), value.clone())))?;
+        let waiting =
+            PolicyFields::with_fields(waiting.iter().map(|(name, value)| (name.as_str(), value.clone())))?;
         fields.retain(|name, _| !PolicyFields::has(name));
         let router = if fields.contains_key("baseline") {
             let table: toml::Table = fields.into_iter().collect();
@@ -81,7 +84,8 @@ impl PolicySpec {
             ensure!(kind.is_some(), "found neither `algorithm` nor `baseline`, or an unknown algorithm");
             let kind = kind.unwrap_or(AlgorithmKind::Random);
             let own = scalars(&fields, false)?;
-            let method = Method::with_fields(kind, own.iter().map(|(name, value)| (name.as_str(), value.clone())))?;
+            let method =
+                Method::with_fields(kind, own.iter().map(|(name, value)| (name.as_str(), value.clone())))?;
             Router::Ours(method.algorithm)
         };
         Ok(Policy { router, waiting: waiting.waiting, accounted, shares_room })

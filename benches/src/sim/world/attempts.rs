@@ -17,11 +17,8 @@ impl World<'_> {
         let asked = &mut self.requests[request];
         self.tally.sent(now, asked.attempts == 0, sent.is_overflow);
         asked.attempts += 1;
-        let entry = self.attempts.vacant_entry();
-        let key = AttemptKey(entry.key() as u32);
-        asked.place = Place::At(key);
-        let job = Job { attempt: key, prompt: asked.ask.prompt, output_tokens: asked.ask.output_tokens };
-        entry.insert(Attempt {
+        let (prompt, output_tokens) = (asked.ask.prompt, asked.ask.output_tokens);
+        let key = self.attempts.begin(|attempt| Attempt {
             request: Some(request),
             gateway,
             cluster: sent.cluster,
@@ -30,14 +27,17 @@ impl World<'_> {
             took_slot_at: None,
             has_begun: false,
             first_token_at: None,
-            job,
+            job: Job { attempt, prompt, output_tokens },
         });
+        asked.place = Place::At(key);
         self.events.after(self.ways[gateway][sent.cluster], Event::AtEngine(key));
     }
 
     pub(super) fn at_engine(&mut self, key: AttemptKey) {
         let now = self.events.now();
-        let Attempt { gateway, cluster, sequence, job, .. } = self.attempts[key.0 as usize];
+        let Some(&mut Attempt { gateway, cluster, sequence, job, .. }) = self.attempts.get_mut(key) else {
+            return;
+        };
         if !self.clusters[cluster].is_alive {
             self.events.after(self.ways[gateway][cluster], Event::FailureAt(key));
             return;
@@ -57,13 +57,20 @@ impl World<'_> {
         }
     }
 
-    /// Lets an engine do what is due, and sees to what comes of it.
+    /// An engine's state has changed, or is about to.
     pub(super) fn moved(&mut self, cluster: usize) {
+        self.advance(cluster);
+        self.changed(cluster);
+    }
+
+    /// Lets an engine do what is due, and sees to what comes of it. Whether anything did.
+    pub(super) fn advance(&mut self, cluster: usize) -> bool {
         let now = self.events.now();
         let mut happened = std::mem::take(&mut self.happened);
         self.engines[cluster].advance(now, &mut happened);
+        let has_happened = !happened.is_empty();
         for Happening { attempt: key, what } in happened.drain(..) {
-            let attempt = &mut self.attempts[key.0 as usize];
+            let Some(attempt) = self.attempts.get_mut(key) else { continue };
             let way = self.ways[attempt.gateway][cluster];
             match what {
                 What::Began { cached_tokens } => {
@@ -84,7 +91,7 @@ impl World<'_> {
         }
         self.happened = happened;
         self.schedule_engine(cluster);
-        self.changed(cluster);
+        has_happened
     }
 
     pub(super) fn schedule_engine(&mut self, cluster: usize) {
@@ -100,7 +107,7 @@ impl World<'_> {
 
     pub(super) fn first_token_at(&mut self, key: AttemptKey) {
         let now = self.events.now();
-        let Some(attempt) = self.attempts.get_mut(key.0 as usize) else { return };
+        let Some(attempt) = self.attempts.get_mut(key) else { return };
         attempt.first_token_at = Some(now);
         if let Some(running) = &mut attempt.running {
             running.first_byte();
@@ -112,7 +119,7 @@ impl World<'_> {
 
     pub(super) fn answer_at(&mut self, key: AttemptKey) {
         let now = self.events.now();
-        let Some(attempt) = self.attempts.try_remove(key.0 as usize) else { return };
+        let Some(attempt) = self.attempts.end(key) else { return };
         let Attempt { gateway, cluster, running, request, first_token_at, .. } = attempt;
         let Some(request) = request else { return };
         drop(running);
@@ -126,7 +133,7 @@ impl World<'_> {
 
     /// An attempt has failed: a request that has got no token yet goes elsewhere.
     pub(super) fn failure_at(&mut self, key: AttemptKey) {
-        let Some(attempt) = self.attempts.try_remove(key.0 as usize) else { return };
+        let Some(attempt) = self.attempts.end(key) else { return };
         let Attempt { gateway, cluster, running, request, first_token_at, .. } = attempt;
         let Some(request) = request else { return };
         drop(running);
@@ -143,7 +150,7 @@ impl World<'_> {
 
     /// The gateway lets an attempt go whose client has left; the engine sees it half a round trip later.
     pub(super) fn give_up(&mut self, key: AttemptKey) {
-        let attempt = &mut self.attempts[key.0 as usize];
+        let Some(attempt) = self.attempts.get_mut(key) else { return };
         attempt.request = None;
         drop(attempt.running.take());
         let (gateway, cluster) = (attempt.gateway, attempt.cluster);
@@ -151,24 +158,19 @@ impl World<'_> {
         self.events.after(self.ways[gateway][cluster], Event::CancelAt(key));
     }
 
+    /// An engine is told that nobody waits for an attempt any more; its answer may be on its way.
     pub(super) fn cancel_at(&mut self, key: AttemptKey) {
         let now = self.events.now();
-        let Some(attempt) = self.attempts.get(key.0 as usize) else { return };
-        if attempt.request.is_some() {
-            // Another attempt by now: this one's answer was on its way.
-            return;
-        }
-        let cluster = attempt.cluster;
+        let Some(&mut Attempt { cluster, .. }) = self.attempts.get_mut(key) else { return };
         if self.engines[cluster].cancel(now, key) {
-            let attempt = self.attempts.remove(key.0 as usize);
-            if let Some(from) = attempt.took_slot_at {
+            if let Some(from) = self.attempts.end(key).and_then(|attempt| attempt.took_slot_at) {
                 self.tally.held_slot(from, now);
             }
             self.moved(cluster);
         }
     }
 
-    fn changed(&mut self, cluster: usize) {
+    pub(super) fn changed(&mut self, cluster: usize) {
         let Some(together) = self.scenario.reports.on_change_ms else { return };
         if !std::mem::replace(&mut self.clusters[cluster].is_report_due, true) {
             self.events.after(Duration::from_secs_f64(together / 1000.0), Event::ChangeReportDue(cluster));

@@ -23,7 +23,12 @@ impl World<'_> {
         if !self.clusters[cluster].is_alive {
             return;
         }
-        self.pylons[cluster].report(self.events.now(), self.engines[cluster].state());
+        // What an engine says of itself is as of the last time that it moved.
+        if self.advance(cluster) {
+            self.changed(cluster);
+        }
+        let state = self.engines[cluster].state();
+        self.pylons[cluster].report(self.events.now(), state, self.clusters[cluster].input_tps);
         for gateway in 0..self.gateways.len() {
             if self.gateways[gateway].waiting() > 0 {
                 let arrives = self.events.now() + self.ways[gateway][cluster];
@@ -42,7 +47,7 @@ impl World<'_> {
         let now = self.events.now();
         self.clusters[cluster].is_alive = false;
         for key in self.engines[cluster].crash() {
-            let Some(attempt) = self.attempts.get_mut(key.0 as usize) else { continue };
+            let Some(attempt) = self.attempts.get_mut(key) else { continue };
             if let Some(from) = attempt.took_slot_at.take() {
                 self.tally.held_slot(from, now);
             }
@@ -50,6 +55,14 @@ impl World<'_> {
         }
         self.schedule_engine(cluster);
         self.tell(cluster, false);
+    }
+
+    /// A cluster works so many times as fast from now on as its engine's numbers say, and its next report shows it.
+    pub(super) fn speed_changes(&mut self, cluster: usize, speed: f64) {
+        let state = &mut self.clusters[cluster];
+        state.input_tps = state.nominal_input_tps * speed;
+        self.engines[cluster].set_speed(self.events.now(), speed);
+        self.moved(cluster);
     }
 
     fn tell(&mut self, cluster: usize, is_routable: bool) {
