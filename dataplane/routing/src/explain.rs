@@ -299,7 +299,11 @@ impl<'a> Widens<'a> {
             selection: Selection::new(&target.clusters, widening, request, unflushed),
             group,
             group_set: CandidateSet::group(widening),
-            open_set: CandidateSet::open(max_queued, since),
+            open_set: if is_ranking {
+                CandidateSet::overflow(max_queued, since)
+            } else {
+                CandidateSet::open(max_queued, since)
+            },
             ranks: is_ranking,
         })
     }

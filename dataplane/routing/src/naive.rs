@@ -50,6 +50,7 @@ struct Rules<'a> {
     scale: f64,
     max_queued: u64,
     since: f64,
+    is_overflow: bool,
 }
 
 struct Bucket {
@@ -149,7 +150,8 @@ impl<'a> Naive<'a> {
 
     fn wait_and_widen(&self, parameters: &WaitAndWidenParameters, eligible: &[usize]) -> Vec<Outcome> {
         let widening = &parameters.widening;
-        let global = Rules { widening, scale: 1.0, max_queued: widening.max_queued, since: 0.0 };
+        let global =
+            Rules { widening, scale: 1.0, max_queued: widening.max_queued, since: 0.0, is_overflow: false };
         let (Some(key), 1..) = (self.request.affinity_key, parameters.affinity_group) else {
             return match self.select(eligible, global) {
                 Ok(winners) => plain(&winners),
@@ -195,7 +197,9 @@ impl<'a> Naive<'a> {
     ) -> Vec<Outcome> {
         let widening = &parameters.widening;
         let considers_kv = parameters.consider_kv_free_tokens;
-        let overflow = Rules { widening, scale: 1.0, max_queued: parameters.fallback_max_queued, since: 0.0 };
+        let is_overflow = self.request.affinity_key.is_some();
+        let max_queued = parameters.fallback_max_queued;
+        let overflow = Rules { widening, scale: 1.0, max_queued, since: 0.0, is_overflow };
         let Some(key) = self.request.affinity_key else {
             return match self.select(eligible, overflow) {
                 Ok(winners) => plain(&winners),
@@ -228,7 +232,8 @@ impl<'a> Naive<'a> {
         }
         let elapsed = ns(self.request.elapsed);
         if widening.queue_slo.is_none() && self.is_candidate(primary, considers_kv) {
-            let has_capacity = self.has_capacity(primary, widening.max_queued, widening.unknown_concurrency);
+            let has_capacity =
+                self.has_capacity(primary, widening.max_queued, widening.unknown_concurrency, false);
             if parameters.primary_admission == PrimaryAdmission::Eligible || has_capacity {
                 let stays = || select_ranked(vec![primary], false);
                 let has_to_queue = self.queue_delay(primary) > 0.0;
@@ -260,6 +265,7 @@ impl<'a> Naive<'a> {
         let group = Rules {
             scale: widening.affinity_input_tokens_scale,
             max_queued: widening.max_queued,
+            is_overflow: false,
             ..overflow
         };
         let group_unlock = match self.select(&candidates_of(group_size), group) {
@@ -304,10 +310,14 @@ impl<'a> Naive<'a> {
             .flat_map(|bucket| &bucket.members)
             .copied()
             .filter(|index| {
-                self.has_capacity(*index, rules.max_queued, rules.widening.unknown_concurrency)
-                    && self
-                        .allowed_queue_delay(rules.widening)
-                        .is_none_or(|max| self.queue_delay(*index) <= max)
+                self.has_capacity(
+                    *index,
+                    rules.max_queued,
+                    rules.widening.unknown_concurrency,
+                    rules.is_overflow,
+                ) && self
+                    .allowed_queue_delay(rules.widening)
+                    .is_none_or(|max| self.queue_delay(*index) <= max)
             })
             .collect();
         if admitting.is_empty() {
@@ -492,7 +502,13 @@ impl<'a> Naive<'a> {
         if slots > 0 && self.running(index) < slots { 0.0 } else { self.backlog(index) }
     }
 
-    fn has_capacity(&self, index: usize, max_queued: u64, unknown: UnknownConcurrency) -> bool {
+    fn has_capacity(
+        &self,
+        index: usize,
+        max_queued: u64,
+        unknown: UnknownConcurrency,
+        is_overflow: bool,
+    ) -> bool {
         let stats = &self.cluster(index).stats;
         let places = match stats.max_engine_concurrency {
             0 => return unknown == UnknownConcurrency::Free,
@@ -503,7 +519,9 @@ impl<'a> Naive<'a> {
             return false;
         }
         let RoomShare { share, draw } = stats.room_share;
-        if !self.request.is_waiting || stats.accounting == Accounting::InFlight || share >= 1.0 {
+        let is_little = places.saturating_sub(reported) < places / 8;
+        let is_limited = self.request.is_waiting || is_overflow && is_little;
+        if !is_limited || stats.accounting == Accounting::InFlight || share >= 1.0 {
             return true;
         }
         // One more than what came on top of the report has to fit into our part of what the report leaves.

@@ -117,7 +117,7 @@ impl Walk<'_> {
             let next_ranks = self.parameters.affinity_group_ranks().saturating_add(FIRST_BAND);
             let members = ranking.first(next_ranks, rankings).iter().skip(1);
             let members = members.filter(|cluster| self.is_candidate(**cluster)).map(|cluster| cluster.0);
-            let set = CandidateSet::open(self.parameters.fallback_max_queued, since);
+            let set = CandidateSet::overflow(self.parameters.fallback_max_queued, since);
             return match self.selection.select(&set, members, scratch, rng, trace) {
                 Ok(picked) if self.is_quicker(picked, primary) => {
                     Ok(self.place(ranking, picked.cluster, rankings).choice(picked, true))
@@ -139,7 +139,7 @@ impl Walk<'_> {
         }
         let group_unlock = none.next_unlock;
 
-        let set = CandidateSet::open(self.parameters.fallback_max_queued, since);
+        let set = CandidateSet::overflow(self.parameters.fallback_max_queued, since);
         let bands = Bands::new(self.parameters, since);
         let picked = if let Some(OpenRanks { count, next }) =
             bands.open(self.selection.elapsed, || self.ranks())

@@ -35,6 +35,8 @@ pub(crate) struct CandidateSet {
     pub(crate) max_queued: u64,
     /// When its buckets began to open.
     pub(crate) since: Moment,
+    /// For keys that are at home elsewhere: of little room these take the gateway's share only, waiting or not.
+    pub(crate) is_overflow: bool,
 }
 
 /// What applies to all candidates of a decision.
@@ -221,7 +223,8 @@ impl<'a> Selection<'a> {
 
     #[inline]
     pub(crate) fn has_capacity(&self, set: &CandidateSet, stats: &EffectiveStats<'_>) -> bool {
-        stats.has_room(set.max_queued, self.unknown_concurrency, self.is_waiting)
+        let is_one_of_many = self.is_waiting || set.is_overflow && stats.shows_little_room(set.max_queued);
+        stats.has_room(set.max_queued, self.unknown_concurrency, is_one_of_many)
     }
 
     pub(crate) fn allows_queue_delay(&self, stats: &EffectiveStats<'_>) -> bool {
@@ -253,12 +256,18 @@ impl CandidateSet {
             prefill_scale: widening.affinity_input_tokens_scale,
             max_queued: widening.max_queued,
             since: Moment::ZERO,
+            is_overflow: false,
         }
     }
 
     /// What is open at full prefill from `since` on.
     pub(crate) fn open(max_queued: u64, since: Moment) -> Self {
-        Self { kind: SetKind::Open, prefill_scale: 1.0, max_queued, since }
+        Self { kind: SetKind::Open, prefill_scale: 1.0, max_queued, since, is_overflow: false }
+    }
+
+    /// The same for a key that is at home elsewhere.
+    pub(crate) fn overflow(max_queued: u64, since: Moment) -> Self {
+        Self { is_overflow: true, ..Self::open(max_queued, since) }
     }
 }
 

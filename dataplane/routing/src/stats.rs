@@ -206,11 +206,19 @@ impl<'a> EffectiveStats<'a> {
         }
     }
 
-    /// The same for a request that may be one of many that wait for it, here and in other gateways. Of those, one that this
-    /// refuses may be taken on the next report.
+    /// The same for a request that may be one of many that would take the same room, here and in other gateways. Of those,
+    /// one that this refuses may be taken on the next report.
     #[inline]
-    pub fn has_room(&self, max_queued: u64, unknown: UnknownConcurrency, is_waiting: bool) -> bool {
-        self.has_capacity(max_queued, unknown) && (!is_waiting || self.is_our_turn(max_queued))
+    pub fn has_room(&self, max_queued: u64, unknown: UnknownConcurrency, is_one_of_many: bool) -> bool {
+        self.has_capacity(max_queued, unknown) && (!is_one_of_many || self.is_our_turn(max_queued))
+    }
+
+    /// Whether the report shows so little room that all gateways' overflow until the next one would fill it: less than an
+    /// eighth of the places.
+    #[inline]
+    pub(crate) fn shows_little_room(&self, max_queued: u64) -> bool {
+        let places = self.reported.max_engine_concurrency.saturating_add(max_queued);
+        places.saturating_sub(self.reported.num_running_queries) < places / 8
     }
 
     /// Whether one more is within this gateway's share of the room that the report shows.
