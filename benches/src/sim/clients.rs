@@ -255,3 +255,6 @@ fn read_trace(path: &Path) -> anyhow::Result<VecDeque<Traced>> {
     }
     Ok(traced)
 }
+
+#[cfg(test)]
+mod tests;

@@ -224,3 +224,6 @@ fn quantiles(times: &Histogram<u64>) -> Quantiles {
     }
     Quantiles { p50: ms(0.5), p90: ms(0.9), p99: ms(0.99), mean: times.mean() / 1000.0 }
 }
+
+#[cfg(test)]
+mod tests;

@@ -365,3 +365,6 @@ impl<'a> World<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
