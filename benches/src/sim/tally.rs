@@ -160,7 +160,7 @@ impl Tally {
         slots: u64,
         cpu_time: Duration,
     ) -> Outcome {
-        let measured_s = (self.end - self.warmup).as_secs_f64();
+        let measured_s = self.end.saturating_sub(self.warmup).as_secs_f64();
         let per_s = |count: u64| count as f64 / measured_s;
         let share = |part: u64, whole: u64| part as f64 / whole.max(1) as f64;
         let offered_per_s = per_s(self.offered);

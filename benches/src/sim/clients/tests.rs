@@ -144,9 +144,9 @@ fn a_trace_is_followed_and_its_errors_name_the_line() {
     let read = |text: &str| {
         fs::write(&path, text).expect("a file");
         let clients = clients(&[("clients.arrivals", &format!("{{ trace = '{}' }}", path.display()))]);
-        Source::new(&clients, 1.0, &mut fastrand::Rng::with_seed(1)).map(drop).and_then(|()| {
+        Source::new(&clients, 1.0, &mut fastrand::Rng::with_seed(1)).map(|_| {
             let trace = asked(&clients, 100);
-            Ok(trace.iter().map(|(at, ask)| (*at, ask.prompt.session, ask.output_tokens)).collect::<Vec<_>>())
+            trace.iter().map(|(at, ask)| (*at, ask.prompt.session, ask.output_tokens)).collect::<Vec<_>>()
         })
     };
     assert_eq!(read("0.5, 9, 10, 3\n\n2,8,10,4\n").expect("a trace"), [(0.5, 9, 3), (2.0, 8, 4)]);
