@@ -116,3 +116,6 @@ fn unlike_any(prompt: Prompt, number: u32) -> Prompt {
         is_continued: false,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -105,7 +105,9 @@ impl<'a> Source<'a> {
         let pause = Duration::from_secs_f64((-(1.0 - rng.f64()).ln() / rate.max(1e-9)).min(1e6));
         match until {
             // Without memory: what is left of a pause is as good as a new one.
-            Some(until) if now + pause > until => Some(until - now + self.next_pause(until, rng)?),
+            Some(until) if now + pause > until => {
+                Some(until.saturating_sub(now) + self.next_pause(until, rng)?)
+            }
             _ => Some(pause),
         }
     }
@@ -255,3 +257,6 @@ fn read_trace(path: &Path) -> anyhow::Result<VecDeque<Traced>> {
     }
     Ok(traced)
 }
+
+#[cfg(test)]
+mod tests;

@@ -20,6 +20,8 @@ mod report;
 mod runner;
 mod scenario;
 mod tally;
+#[cfg(test)]
+mod testing;
 mod world;
 
 use std::path::PathBuf;

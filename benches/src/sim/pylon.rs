@@ -85,3 +85,6 @@ impl Pylon {
         self.reports.get((seen + 1).saturating_sub(self.first) as usize).map(|report| report.at)
     }
 }
+
+#[cfg(test)]
+mod tests;

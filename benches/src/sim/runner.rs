@@ -43,7 +43,7 @@ pub(super) fn run_all(
     };
     let mut outcomes = Vec::new();
     thread::scope(|scope| {
-        let workers: Vec<_> = (0..jobs.clamp(1, runs.len().max(1))).map(|_| scope.spawn(&work)).collect();
+        let workers: Vec<_> = (0..jobs.clamp(1, runs.len().max(1))).map(|_| scope.spawn(work)).collect();
         for worker in workers {
             outcomes.extend(worker.join().map_err(|_| anyhow!("a run of {name} panicked"))?);
         }

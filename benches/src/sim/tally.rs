@@ -160,7 +160,7 @@ impl Tally {
         slots: u64,
         cpu_time: Duration,
     ) -> Outcome {
-        let measured_s = (self.end - self.warmup).as_secs_f64();
+        let measured_s = self.end.saturating_sub(self.warmup).as_secs_f64();
         let per_s = |count: u64| count as f64 / measured_s;
         let share = |part: u64, whole: u64| part as f64 / whole.max(1) as f64;
         let offered_per_s = per_s(self.offered);
@@ -224,3 +224,6 @@ fn quantiles(times: &Histogram<u64>) -> Quantiles {
     }
     Quantiles { p50: ms(0.5), p90: ms(0.9), p99: ms(0.99), mean: times.mean() / 1000.0 }
 }
+
+#[cfg(test)]
+mod tests;

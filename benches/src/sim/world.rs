@@ -110,6 +110,7 @@ struct Attempt {
     job: Job,
 }
 
+#[derive(Clone, Copy)]
 enum Event {
     Arrival,
     Retry { request: usize, number: u64 },
@@ -165,7 +166,7 @@ fn thread_cpu_time() -> Duration {
 
 // === impl World ===
 
-impl<'a> World<'a> {
+impl World<'_> {
     fn handle(&mut self, event: Event) {
         match event {
             Event::Arrival => self.arrival(),
@@ -316,7 +317,7 @@ impl<'a> World<'a> {
         let at = at.max(now);
         if self.wakes_at[gateway].is_none_or(|known| at < known) {
             self.wakes_at[gateway] = Some(at);
-            self.events.after(at - now, Event::Wake(gateway));
+            self.events.after(at.saturating_sub(now), Event::Wake(gateway));
         }
     }
 
@@ -365,3 +366,6 @@ impl<'a> World<'a> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

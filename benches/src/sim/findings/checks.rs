@@ -1,5 +1,7 @@
 //! A claim's parts, each with a criterion and the numbers that decide it.
 
+use std::fmt::Display;
+
 use crate::sim::report::{Finding, PlotReference, Verdict};
 
 /// The parts of a claim that have been looked at.
@@ -19,7 +21,7 @@ pub(super) struct Reasons {
 
 impl Checks {
     /// A part that holds or does not, with its criterion and its numbers in words.
-    pub(super) fn check(&mut self, holds: bool, says: String) {
+    pub(super) fn check(&mut self, holds: bool, says: impl Display) {
         self.held += usize::from(holds);
         self.says.push(format!("{}: {says}", if holds { "holds" } else { "does not hold" }));
     }

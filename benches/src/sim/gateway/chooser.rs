@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use stargate_routing::{
-    Algorithm, Decision, DecisionState, EffectiveStats, Millis, Ranking, RoutingRequest, Running, Tokens,
-    Waiting, best_ttft, decide_and_enter, has_place,
+    Algorithm, Decision, DecisionState, EffectiveStats, Exclusions, Millis, Ranking, RoutingRequest, Running,
+    Tokens, Waiting, best_ttft, decide_and_enter, has_place,
 };
 
 use super::{
@@ -86,7 +86,7 @@ impl Chooser {
     pub(in crate::sim) fn new(
         policy: &Policy,
         decider: Decider,
-        known: Vec<Known>,
+        known: &[Known],
         slo: Duration,
         seed: u64,
     ) -> Self {
@@ -288,7 +288,8 @@ impl Chooser {
     pub(super) fn promise(&self) -> Promise {
         let target = self.knowledge.target();
         let nothing = RoutingRequest::default();
-        let best = best_ttft(target, &Algorithm::Random, &nothing, &Default::default(), self.state.loads());
+        let best =
+            best_ttft(target, &Algorithm::Random, &nothing, &Exclusions::default(), self.state.loads());
         let input_tps = target.clusters.iter().map(|cluster| cluster.stats.last_mean_input_tps.0);
         Promise {
             best_s: best.map_or(f64::INFINITY, |best| best.0),

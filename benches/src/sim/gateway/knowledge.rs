@@ -85,7 +85,7 @@ pub(super) fn loads(accounted: Accounted) -> CoreLoads {
 // === impl Knowledge ===
 
 impl Knowledge {
-    pub(super) fn new(known: Vec<Known>, policy: &Policy, seed: u64) -> Self {
+    pub(super) fn new(known: &[Known], policy: &Policy, seed: u64) -> Self {
         let Policy { accounted, shares_room, .. } = *policy;
         let gateway = known.first().map_or(0, |known| known.gateway);
         let clusters: Vec<Remembered> =

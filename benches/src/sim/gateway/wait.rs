@@ -64,22 +64,24 @@ impl Gateway {
             self.in_vain.clear();
         }
         let mut has_room = self.has_new_room();
-        if !has_room && !is_sweep {
+        if !has_room && !is_sweep && self.takes_shortcuts {
             return;
         }
-        let promise = self.chooser.promise();
+        let mut promise = self.takes_shortcuts.then(|| self.chooser.promise());
         let mut next = self.queue.first();
-        while let Some(ticket) = next.filter(|_| has_room || is_sweep) {
+        while let Some(ticket) = next.filter(|_| has_room || is_sweep || !self.takes_shortcuts) {
             next = self.queue.after(ticket);
             let Some(claim) = self.queue.get(ticket) else { continue };
-            if self.chooser.is_lost(claim, now, Some(&promise)) {
+            if (has_room || is_sweep) && self.chooser.is_lost(claim, now, promise.as_ref()) {
                 self.take_out(ticket, now, served);
-            } else if has_room && self.chooser.may_find(claim, &self.room, now) {
-                has_room = if self.try_again(ticket, now, engines, served) {
-                    self.has_new_room()
+            } else if !self.takes_shortcuts || (has_room && self.chooser.may_find(claim, &self.room, now)) {
+                if self.try_again(ticket, now, engines, served) {
+                    has_room = self.has_new_room();
+                    // With the place that was taken, what was promised before may be too much.
+                    promise = promise.map(|_| self.chooser.promise());
                 } else {
-                    !self.chooser.one_speaks_for_all()
-                };
+                    has_room &= !self.chooser.one_speaks_for_all();
+                }
             }
         }
         if has_room {

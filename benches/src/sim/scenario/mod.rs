@@ -199,3 +199,6 @@ impl Reports {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -113,7 +113,7 @@ impl World<'_> {
             running.first_byte();
         }
         if let Some(request) = attempt.request {
-            self.tally.first_token(now, now - self.requests[request].asked_at);
+            self.tally.first_token(now, now.saturating_sub(self.requests[request].asked_at));
         }
     }
 
@@ -125,8 +125,8 @@ impl World<'_> {
         drop(running);
         self.gateways[gateway].ended(cluster);
         let asked = &self.requests[request];
-        let ttft = first_token_at.unwrap_or(now) - asked.asked_at;
-        self.tally.completed(now, &asked.ask, ttft, now - asked.asked_at);
+        let ttft = first_token_at.unwrap_or(now).saturating_sub(asked.asked_at);
+        self.tally.completed(now, &asked.ask, ttft, now.saturating_sub(asked.asked_at));
         self.end(request, true);
         self.freed(gateway);
     }

@@ -57,8 +57,8 @@ impl<'a> World<'a> {
                 rtt: rtt(*region, cluster.region),
                 is_routable: cluster.is_alive,
             };
-            let known = clusters.iter().zip(&engines).map(known).collect();
-            gateways.push(Gateway::new(Chooser::new(policy, decider, known, slo, rng.u64(..))));
+            let known: Vec<Known> = clusters.iter().zip(&engines).map(known).collect();
+            gateways.push(Gateway::new(Chooser::new(policy, decider, &known, slo, rng.u64(..))));
         }
         let way = |from: &usize| clusters.iter().map(|cluster| rtt(*from, cluster.region) / 2).collect();
         let ways: Vec<Vec<Duration>> = regions.iter().map(way).collect();
