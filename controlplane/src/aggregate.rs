@@ -1,7 +1,7 @@
 //! From the stats of a cluster's active backends to those of the cluster: ROUTING.md section 2 as a pure
 //! function.
 
-use stargate_routing::{Accounting, ClusterStats, Nanos, Tokens, TokensPerSecond};
+use stargate_routing::{Accounting, ClusterStats, Nanos, RoomShare, Tokens, TokensPerSecond};
 
 use crate::registry::{ModelStats, Rate, Reporting, Requests, TokenCount};
 
@@ -18,7 +18,7 @@ pub struct Member<'a> {
     pub rtt: Option<Nanos>,
 }
 
-/// The stats of the cluster that `members` make.
+/// The stats of the cluster that `members` make; which room is whose, they do not tell.
 pub fn aggregate(members: &[Member<'_>]) -> ClusterStats {
     let requests =
         |of: fn(&ModelStats) -> Option<Requests>| sum(members, |stats| of(stats).map(Requests::get));
@@ -47,6 +47,7 @@ pub fn aggregate(members: &[Member<'_>]) -> ClusterStats {
         kv_free: tokens(|stats| stats.kv_cache_free_tokens),
         rtt: mean_rtt(members),
         accounting: accounting(members),
+        room_share: RoomShare::default(),
     }
 }
 

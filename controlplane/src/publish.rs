@@ -2,11 +2,13 @@
 //!
 //! What must outlive a snapshot lives here: a (target, cluster) pair keeps its identity and its in-flight
 //! counters from its first backend's registration to its last one's end, whatever health checks and stats do;
-//! so do the weights that it is ranked by ([`held`]) and a target's ranking table ([`tables`]). What is published is
-//! the cache of what is published next: the backends and the inclusions in it are taken over while they are the same.
+//! so do the weights that it is ranked by ([`held`]), its draw of the room for those who wait ([`room`]) and a target's
+//! ranking table ([`tables`]). What is published is the cache of what is published next: the backends and the
+//! inclusions in it are taken over while they are the same.
 
 mod held;
 mod inclusions;
+mod room;
 mod tables;
 
 use std::{
@@ -17,12 +19,18 @@ use std::{
 
 use stargate_dataplane::{GatewayId, SharedSnapshot, rtt::Rtt};
 use stargate_routing::{
-    Backend, Cluster, ClusterLoad, ClusterUid, RendezvousWeights, RoundRobinCursor, Snapshot, Target,
-    TargetName,
+    Accounting, Backend, Cluster, ClusterLoad, ClusterUid, RendezvousWeights, RoundRobinCursor, Snapshot,
+    Target, TargetName,
 };
 
+use tokio::time::Instant;
+
 pub use self::tables::{BuiltTable, TableJob};
-use self::{inclusions::NewInclusions, tables::TableSlot};
+use self::{
+    inclusions::NewInclusions,
+    room::{HeldDraw, HeldShare, is_alone},
+    tables::TableSlot,
+};
 use crate::{
     aggregate::{Member, aggregate},
     config::Policies,
@@ -45,6 +53,8 @@ pub struct Publisher {
     backends_revision: u64,
     /// Who is to know of new backends before anyone can connect to them.
     rtt: Option<Rtt>,
+    /// What shares of room are rounded by.
+    rng: fastrand::Rng,
 }
 
 /// What a target keeps across snapshots.
@@ -53,6 +63,7 @@ struct TargetSlot {
     name: Arc<TargetName>,
     round_robin: Arc<RoundRobinCursor>,
     clusters: BTreeMap<Arc<str>, ClusterSlot>,
+    share: HeldShare,
     table: TableSlot,
 }
 
@@ -63,6 +74,7 @@ struct ClusterSlot {
     id_hash: u64,
     load: Arc<ClusterLoad>,
     held: RendezvousWeights,
+    draw: HeldDraw,
 }
 
 /// What a target is made of now: all its clusters, with their active backends only.
@@ -82,6 +94,7 @@ impl Publisher {
             gateway: None,
             backends_revision: 0,
             rtt: None,
+            rng: fastrand::Rng::new(),
         }
     }
 
@@ -162,6 +175,7 @@ impl Publisher {
                 name: Arc::new(name.clone()),
                 round_robin: Arc::default(),
                 clusters: BTreeMap::new(),
+                share: HeldShare::default(),
                 table: TableSlot::default(),
             });
             for cluster_id in clusters.keys() {
@@ -172,6 +186,7 @@ impl Publisher {
                         id_hash: Cluster::hash_id(cluster_id),
                         load: Arc::default(),
                         held: RendezvousWeights::default(),
+                        draw: HeldDraw::default(),
                     }
                 });
             }
@@ -186,8 +201,11 @@ impl Publisher {
     ) -> Target {
         let slot = self.slots.get_mut(name).expect("followed before");
         let policy = self.routing.policy(&name.model).clone();
-        let assumed = assumed_input_tps(clusters.values().flatten().map(|(_, model)| *model));
-        let clusters: Vec<Cluster> = clusters
+        let models = || clusters.values().flatten().map(|(_, model)| *model);
+        let assumed = assumed_input_tps(models());
+        let is_alone = is_alone(self.gateway, models());
+        let now = Instant::now();
+        let mut clusters: Vec<Cluster> = clusters
             .iter()
             .filter(|(_, active)| !active.is_empty())
             .map(|(cluster_id, active)| {
@@ -208,6 +226,8 @@ impl Publisher {
                 }
                 let stats = aggregate(&members);
                 kept.held = held::follow(kept.held, RendezvousWeights::reported(&stats));
+                let report = members.iter().map(|member| member.report).max().unwrap_or_default();
+                kept.draw.follow(report, stats.rtt.into(), now, &mut self.rng);
                 Cluster {
                     uid: kept.uid,
                     cluster_id: cluster_id.clone(),
@@ -219,6 +239,11 @@ impl Publisher {
                 }
             })
             .collect();
+        let share = slot.share.follow(&clusters, is_alone);
+        let follows = |cluster: &&mut Cluster| cluster.stats.accounting == Accounting::Reservations;
+        for cluster in clusters.iter_mut().filter(follows) {
+            cluster.stats.room_share = slot.clusters[&cluster.cluster_id].draw.of(share);
+        }
         let ranking_revision = slot.table.revise(&clusters);
         Target {
             name: slot.name.clone(),

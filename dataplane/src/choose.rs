@@ -164,14 +164,15 @@ pub(crate) fn first_decision(
                 return First::Refused(unknown_target(routing_key, &derived.model));
             }
         };
-        let claim = Claim { routed, request: derived.request(routed.slo), exclusions, arrived };
+        let mut claim = Claim { routed, request: derived.request(routed.slo), exclusions, arrived };
         if let Some(target) = target {
             if is_new && let Err(refusal) = claim.admit(core, target) {
                 return First::Refused(refusal);
             }
             if core.waiting.has_waiters(&target.name) && claim.has_place(core, target, now) {
                 // There is a place: those with better claims are asked first whether it is theirs.
-                pass::serve_ahead(core, target, claim.request.priority, arrived, now);
+                claim.request.is_waiting =
+                    pass::serve_ahead(core, target, claim.request.priority, arrived, now);
             }
         }
         match claim.decide(core, target, &derived.model, now) {
@@ -262,14 +263,17 @@ impl Claim<'_> {
             return self.unavailable(UnavailableReason::NoActiveBackend, model, now);
         };
         let algorithm = &self.routed.method().algorithm;
-        let (decision, running) = decide_and_enter(
-            target,
-            algorithm,
-            &self.request_at(now),
-            self.exclusions,
-            &mut core.decisions.borrow_mut(),
-            core.elapsed_at(now),
-        );
+        let decide = |request: &RoutingRequest<'_>| {
+            let state = &mut core.decisions.borrow_mut();
+            decide_and_enter(target, algorithm, request, self.exclusions, state, core.elapsed_at(now))
+        };
+        let request = self.request_at(now);
+        let (mut decision, mut running) = decide(&request);
+        if request.is_waiting && matches!(&decision, Decision::Unavailable(reason) if self.is_final(*reason))
+        {
+            // It waits for nothing any more. A place that is there, but another gateway's, is better than a refusal.
+            (decision, running) = decide(&RoutingRequest { is_waiting: false, ..request });
+        }
         let selected = match decision {
             Decision::Selected(selected) => selected,
             Decision::Wait(wait) => {
@@ -378,11 +382,16 @@ impl Claim<'_> {
         Verdict::Wait { until, reason }
     }
 
-    fn unavailable(&self, reason: UnavailableReason, model: &str, now: Instant) -> Verdict {
+    /// Whether a request that gets this answer is refused, and not to wait until it is another.
+    fn is_final(&self, reason: UnavailableReason) -> bool {
         // What failed within this request does not come back within it, and what a cluster reports of itself
         // hardly ever changes.
         let can_change = matches!(reason, UnavailableReason::NoActiveBackend | UnavailableReason::NoCapacity);
-        if can_change && self.routed.patience.has_budget() {
+        !can_change || !self.routed.patience.has_budget()
+    }
+
+    fn unavailable(&self, reason: UnavailableReason, model: &str, now: Instant) -> Verdict {
+        if !self.is_final(reason) {
             return self.wait(self.routed.patience.deadline, WaitedFor::Unavailable(reason), model, now);
         }
         let message = format!("the model `{model}` cannot be served now: {}", why(reason));

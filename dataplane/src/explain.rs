@@ -93,9 +93,9 @@ fn head_bytes(headers: &[(String, String)]) -> Result<Vec<u8>, RequestRefusal> {
 // === impl ReadRequest ===
 
 impl ReadRequest<'_> {
-    /// What is decided on, so long after the request's arrival.
+    /// What is decided on, so long after the request's arrival: it has waited since.
     pub fn routing_request(&self, elapsed: Duration) -> RoutingRequest<'_> {
-        RoutingRequest { elapsed, ..self.derived.request(self.slo) }
+        RoutingRequest { elapsed, is_waiting: elapsed > Duration::ZERO, ..self.derived.request(self.slo) }
     }
 
     /// The model's name.

@@ -201,6 +201,7 @@ impl Derived {
             priority: self.headers.priority.unwrap_or_default(),
             slo,
             elapsed: Duration::ZERO,
+            is_waiting: false,
         }
     }
 }

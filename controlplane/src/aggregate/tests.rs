@@ -50,6 +50,7 @@ fn the_table_of_section_2() {
         kv_free: Some(Tokens(600)),
         rtt: Nanos(200),
         accounting: stargate_routing::Accounting::InFlight,
+        room_share: RoomShare::default(),
     };
     assert_eq!(cluster, expected);
     // The second's report becomes the latest: what it has wins, what it lacks stays the first's.

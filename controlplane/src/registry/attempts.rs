@@ -42,6 +42,11 @@ impl Attempts {
         let index = self.0.binary_search_by_key(&gateway, |entry| entry.gateway);
         index.map_or(&[], |index| &self.0[index].cores)
     }
+
+    /// Whether none of another gateway than this are among them.
+    pub fn are_only_of(&self, gateway: GatewayId) -> bool {
+        self.0.iter().all(|entry| entry.gateway == gateway)
+    }
 }
 
 impl<'de> Deserialize<'de> for Attempts {

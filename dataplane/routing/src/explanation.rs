@@ -125,7 +125,7 @@ pub enum Verdict {
     BandLocked,
     /// Its bucket is not open yet.
     BucketLocked,
-    /// It has no capacity.
+    /// It has no capacity, or none of this gateway's for one who waits.
     Full,
     /// Its queue delay is longer than is allowed, or than the key waits.
     QueueTooLong,

@@ -73,15 +73,26 @@ pub(super) fn serve_all(core: &Core, now: Instant) {
     });
 }
 
-/// Decides those who are to be served before a request of this priority that arrived then and has just come.
-pub(crate) fn serve_ahead(core: &Core, target: &Target, priority: u32, arrived: Instant, now: Instant) {
+/// Decides those who are to be served before a request of this priority that arrived then and has just come. Whether one
+/// of them has been served in its stead.
+///
+/// What has just come may take a place whatever this gateway's share of the room is, as it comes alone. That right passes
+/// to the first of those ahead who can use it, or whoever comes would overtake all who wait for their share.
+pub(crate) fn serve_ahead(
+    core: &Core,
+    target: &Target,
+    priority: u32,
+    arrived: Instant,
+    now: Instant,
+) -> bool {
     let room = &core.waiting;
-    if let Some(queue) = room.queues.borrow_mut().get_mut(&*target.name) {
-        pass(core, queue, Some(target), Whom::AheadOf(priority, room.time(arrived)), now);
-    }
+    let mut queues = room.queues.borrow_mut();
+    let Some(queue) = queues.get_mut(&*target.name) else { return false };
+    pass(core, queue, Some(target), Whom::AheadOf(priority, room.time(arrived)), now) > 0
 }
 
-fn pass(core: &Core, queue: &mut Queue, target: Option<&Target>, whom: Whom, now: Instant) {
+/// How many of them were given places.
+fn pass(core: &Core, queue: &mut Queue, target: Option<&Target>, whom: Whom, now: Instant) -> u32 {
     let room = &*core.waiting;
     let time = room.time(now);
     queue.waiters.update(time);
@@ -122,7 +133,8 @@ fn pass(core: &Core, queue: &mut Queue, target: Option<&Target>, whom: Whom, now
         }
         if whom != Whom::Due || room.due(&waiter) <= time {
             asked += 1;
-            if let Some(outcome) = decide_again(core, queue, target, &waiter, now) {
+            let is_waiting = served > 0 || !matches!(whom, Whom::AheadOf(..));
+            if let Some(outcome) = decide_again(core, queue, target, &waiter, is_waiting, now) {
                 served += u32::from(outcome.is_ok());
                 take_out(room, queue, ticket, time);
                 waiter.hand_over(outcome);
@@ -141,6 +153,7 @@ fn pass(core: &Core, queue: &mut Queue, target: Option<&Target>, whom: Whom, now
         Whom::All | Whom::Due => due,
         Whom::Freed(_) | Whom::AheadOf(..) => due.min(queue.due),
     };
+    served
 }
 
 fn take_out(room: &WaitRoom, queue: &mut Queue, ticket: Ticket, time: Duration) {
@@ -149,18 +162,20 @@ fn take_out(room: &WaitRoom, queue: &mut Queue, ticket: Ticket, time: Duration) 
     }
 }
 
-/// The outcome of a wait, if it ends now.
+/// The outcome of a wait, if it ends now: as of one of many that wait, or of one that comes alone.
 fn decide_again(
     core: &Core,
     queue: &Queue,
     target: Option<&Target>,
     waiter: &Waiter,
+    is_waiting: bool,
     now: Instant,
 ) -> Option<Result<crate::choose::Choice, Refusal>> {
     if core.waiting.has_closed(now) {
         return Some(Err(shutting_down(&queue.name)));
     }
-    let claim = waiter.claim();
+    let mut claim = waiter.claim();
+    claim.request.is_waiting = is_waiting;
     let model = &queue.name.model;
     if now >= waiter.deadline() {
         let (until, reason) = waiter.waits();

@@ -6,9 +6,9 @@ use std::{
 use crossbeam::queue::ArrayQueue;
 use proptest::{collection::vec, prelude::*};
 use stargate_routing::{
-    Algorithm, Backend, BackendUid, Cluster, ClusterLoad, ClusterStats, ClusterUid, Exclusions, Method,
-    Millis, Policy, PowerOfNParameters, RendezvousWeights, Snapshot, Target, Tokens, TokensPerSecond,
-    UnavailableReason, WaitAndWidenParameters, WaitOrder, WaitReason, Waiting, Widening,
+    Accounting, Algorithm, Backend, BackendUid, Cluster, ClusterLoad, ClusterStats, ClusterUid, Exclusions,
+    Method, Millis, Policy, PowerOfNParameters, RendezvousWeights, RoomShare, Snapshot, Target, Tokens,
+    TokensPerSecond, UnavailableReason, WaitAndWidenParameters, WaitOrder, WaitReason, Waiting, Widening,
 };
 
 use super::{pass::serve_all, *};
@@ -37,6 +37,8 @@ struct Fixture {
     loads: Vec<Arc<ClusterLoad>>,
     slots: u64,
     policy: Arc<Policy>,
+    /// What is this gateway's of the room that the clusters report, which follow what is sent; else they are polled.
+    room_share: Option<RoomShare>,
     start: Instant,
     version: u64,
 }
@@ -97,9 +99,17 @@ impl Fixture {
         let name = Arc::new(TargetName { routing_key: None, model: "m".into() });
         let loads = (0..clusters).map(|_| Arc::default()).collect();
         let policy = Arc::new(policy);
-        let mut fixture = Self { core, shared, name, loads, slots, policy, start, version: 0 };
+        let mut fixture =
+            Self { core, shared, name, loads, slots, policy, room_share: None, start, version: 0 };
         fixture.publish();
         fixture
+    }
+
+    /// So that of the room that a report shows those who wait take this share, rounded down.
+    fn sharing(mut self, share: f32) -> Self {
+        self.room_share = Some(RoomShare { share, draw: 0.0 });
+        self.publish();
+        self
     }
 
     /// Publishes the target as it is now. The bell is not rung: the test calls [`Self::turn`].
@@ -109,6 +119,11 @@ impl Fixture {
             let stats = ClusterStats {
                 max_engine_concurrency: self.slots,
                 last_mean_input_tps: TokensPerSecond(1000.0),
+                accounting: match self.room_share {
+                    Some(_) => Accounting::Reservations,
+                    None => Accounting::InFlight,
+                },
+                room_share: self.room_share.unwrap_or_default(),
                 ..ClusterStats::default()
             };
             let backend = Backend {
@@ -347,6 +362,50 @@ fn a_newcomer_does_not_take_a_place_that_somebody_waits_for() {
     drop(place);
     fixture.turn(ms(3));
     served(&mut newcomer);
+}
+
+#[test]
+fn who_waits_takes_no_more_than_the_gateways_share_of_the_room() {
+    // Of four places two are this gateway's.
+    let fixture = Fixture::new(policy(0), 1, 4).sharing(0.5);
+    let mut running: Vec<Choice> = (0..4).map(|at| fixture.chosen(budget(1000), ms(at))).collect();
+    let mut waiting: Vec<WaiterHandle> = (4..8).map(|at| fixture.waits(budget(1000), ms(at))).collect();
+    running.truncate(2);
+    fixture.turn(ms(10));
+    assert!(waiting.iter_mut().all(|waiting| outcome(waiting).is_none()), "two of the four are taken");
+    running.clear();
+    fixture.turn(ms(11));
+    let served = waiting.iter_mut().filter_map(outcome).collect::<Vec<_>>();
+    assert_eq!(served.len(), 2);
+}
+
+#[test]
+fn a_newcomers_right_to_a_place_passes_to_who_is_to_be_served_first() {
+    let fixture = Fixture::new(policy(0), 1, 3).sharing(0.001);
+    let mut running: Vec<Choice> = (0..3).map(|at| fixture.chosen(budget(1000), ms(at))).collect();
+    let mut first = fixture.waits(budget(1000), ms(3));
+    let mut second = fixture.waits(budget(1000), ms(4));
+    running.clear();
+    fixture.turn(ms(5));
+    assert!(outcome(&mut first).is_none(), "of the room it has no share");
+    let mut third = fixture.waits(budget(1000), ms(6));
+    let _place = served(&mut first);
+    assert!(outcome(&mut second).is_none() && outcome(&mut third).is_none(), "one came, one is served");
+}
+
+#[test]
+fn who_would_be_refused_takes_a_place_that_is_another_gateways() {
+    for (headers, is_served) in
+        [(key("k"), true), (FromHeaders { affinity_key: Some("k".into()), ..budget(9000) }, false)]
+    {
+        let fixture = Fixture::new(policy(1), 3, 1).sharing(0.001);
+        let _running = fixture.chosen(key("k"), ms(0));
+        let mut held = fixture.waits(headers, ms(1));
+        fixture.turn(ms(2));
+        assert!(outcome(&mut held).is_none());
+        fixture.turn(X + ms(1));
+        assert_eq!(outcome(&mut held).is_some_and(|outcome| outcome.is_ok()), is_served);
+    }
 }
 
 #[test]

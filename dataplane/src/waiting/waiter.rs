@@ -59,7 +59,7 @@ impl fmt::Debug for Waiter {
 impl Waiter {
     /// A request whose decision is to wait until `until` for `reason`.
     pub(crate) fn new(claim: &Claim<'_>, until: Duration, reason: WaitedFor) -> Rc<Self> {
-        let RoutingRequest { input_tokens, input_tokens_given, affinity_key, priority, slo, elapsed } =
+        let RoutingRequest { input_tokens, input_tokens_given, affinity_key, priority, slo, elapsed, .. } =
             claim.request;
         Rc::new(Self {
             routed: claim.routed.clone(),
@@ -70,6 +70,7 @@ impl Waiter {
                 priority,
                 slo,
                 elapsed,
+                is_waiting: true,
             },
             affinity_key: affinity_key.map(Box::from),
             exclusions: claim.exclusions.clone(),

@@ -207,6 +207,10 @@ fn warnings_name_what_is_rarely_meant() {
             "a full primary never overflows",
         ),
         (
+            format!("[routing.default]\nalgorithm = 'pulsar-wait-and-widen'\ncache_affinity_wait_spread = 0.5\n{bounded}"),
+            "cache_affinity_wait_spread makes nobody leave",
+        ),
+        (
             format!("[routing.default]\nalgorithm = 'pulsar-wait-and-widen'\nprimary_admission = 'capacity'\n{bounded}"),
             "max_queued = 0 is below",
         ),

@@ -113,6 +113,13 @@ fn of_bands(
     warn: &mut impl FnMut(String),
 ) {
     let widening = &parameters.widening;
+    if parameters.affinity_wait_spread > 0.0 && parameters.primary_admission == PrimaryAdmission::Eligible {
+        warn(
+            "cache_affinity_wait_spread makes nobody leave a busy primary while primary_admission is \
+             \"eligible\": it goes with \"capacity\""
+                .into(),
+        );
+    }
     match (parameters.primary_admission, widening.queue_slo) {
         (PrimaryAdmission::Eligible, None) => warn(
             "a full primary never overflows: without a queue SLO primary_admission = \"eligible\" takes it \
