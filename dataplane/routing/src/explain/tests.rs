@@ -209,7 +209,7 @@ fn who_leaves_a_queue_is_told_so_of_its_primary_and_when_it_would_be_given_up() 
     let explanation = explained(&target, &keyed_at(ms(0)), &Exclusions::default());
     assert_eq!(
         explanation.affinity_wait_ends,
-        Some(wait - ms(1)),
+        wait.checked_sub(ms(1)),
         "the queue there counts: 10 tokens, a millisecond"
     );
     assert_eq!(explanation.chosen().map(|row| row.cluster.0), Some(order[0]));

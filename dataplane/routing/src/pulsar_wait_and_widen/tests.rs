@@ -422,7 +422,7 @@ fn waits_are_spread_evenly_over_slots_from_what_the_spread_leaves() {
             sum += wait;
         }
         let mean = sum / keys.len() as f64;
-        assert!((mean - (least + 50.0) / 2.0).abs() < 1.0, "{mean} ms");
+        assert!((mean - f64::midpoint(least, 50.0)).abs() < 1.0, "{mean} ms");
     }
 }
 
@@ -447,7 +447,7 @@ fn the_queue_at_home_counts_as_waited() {
             if rank == 1 { ClusterStats { num_running_queries: 14, ..queued(queue) } } else { free() }
         })
     };
-    let until = wait_of_key() - ms(10);
+    let until = wait_of_key().checked_sub(ms(10)).unwrap();
     assert_eq!(wait(full(10).at(ms(0))), Wait { until, reason: WaitReason::Affinity });
     assert!(rank(full(10).at(until)).1);
     assert!(rank(full(60).at(ms(0))).1, "it would wait for longer than it does");
