@@ -224,7 +224,7 @@ impl<'a> Naive<'a> {
             ranks.filter(|index| self.is_candidate(*index, considers_kv)).collect()
         };
         let group_size = parameters.affinity_group.max(1) as usize;
-        let mut wait = self.affinity_wait(parameters, key);
+        let mut wait = Self::affinity_wait(parameters, key);
         if parameters.affinity_wait_spread > 0.0 && self.is_candidate(primary, considers_kv) {
             // Infinite only where nobody knows how fast it works, and then nobody waits for it.
             let in_queue = Duration::try_from_secs_f64(self.queue_delay(primary));
@@ -530,7 +530,7 @@ impl<'a> Naive<'a> {
     }
 
     /// In nanoseconds.
-    fn affinity_wait(&self, parameters: &PulsarWaitAndWidenParameters, key: &[u8]) -> f64 {
+    fn affinity_wait(parameters: &PulsarWaitAndWidenParameters, key: &[u8]) -> f64 {
         let (wait, spread) = (parameters.widening.affinity_wait, parameters.affinity_wait_spread);
         if spread == 0.0 {
             return ns(wait);

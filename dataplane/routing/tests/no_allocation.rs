@@ -148,6 +148,7 @@ fn widening() -> Vec<Algorithm> {
                 affinity_group,
                 primary_admission,
                 consider_kv_free_tokens: affinity_group == 2,
+                affinity_wait_spread: if affinity_group == 2 { 0.0 } else { 1.0 },
                 ..Default::default()
             })
         };
@@ -203,6 +204,7 @@ fn requests(long_key: &[u8]) -> Vec<RoutingRequest<'_>> {
             affinity_key,
             priority: 2,
             elapsed,
+            is_waiting: !elapsed.is_zero(),
             ..RoutingRequest::default()
         })
     };

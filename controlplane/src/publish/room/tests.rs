@@ -1,3 +1,5 @@
+#![allow(clippy::float_cmp, reason = "shares of powers of two, and draws that are the same ones or are not")]
+
 use serde_json::{Value, json};
 use stargate_routing::{Counted, Tokens};
 

@@ -196,3 +196,27 @@ fn a_target_without_clusters_is_explained_by_its_decision_alone() {
         assert_eq!(explanation.admission, Ok(()));
     }
 }
+
+#[test]
+fn who_leaves_a_queue_is_told_so_of_its_primary_and_when_it_would_be_given_up() {
+    let (mut target, order) = ranked_fleet();
+    let parameters = PulsarWaitAndWidenParameters { affinity_wait_spread: 1.0, ..guarded() };
+    let wait = parameters.affinity_wait_of(Slot::of(b"session-1"));
+    let policy = std::sync::Arc::make_mut(&mut target.policy);
+    policy.method.algorithm = Algorithm::PulsarWaitAndWiden(parameters);
+    let primary = &mut target.clusters[order[0]].stats;
+    (primary.num_running_queries, primary.queued_input) = (11, Tokens(10));
+    let explanation = explained(&target, &keyed_at(ms(0)), &Exclusions::default());
+    assert_eq!(
+        explanation.affinity_wait_ends,
+        wait.checked_sub(ms(1)),
+        "the queue there counts: 10 tokens, a millisecond"
+    );
+    assert_eq!(explanation.chosen().map(|row| row.cluster.0), Some(order[0]));
+    target.clusters[order[0]].stats.queued_input = Tokens(5_000);
+    let explanation = explained(&target, &keyed_at(ms(0)), &Exclusions::default());
+    assert_eq!(explanation.affinity_wait_ends, Some(ms(0)));
+    assert_eq!(explanation.chosen().map(|row| row.cluster.0), Some(order[1]));
+    assert_eq!(explanation.clusters[order[0]].verdict, Verdict::QueueTooLong);
+    assert_eq!(explanation.clusters[order[4]].verdict, Verdict::BandLocked);
+}

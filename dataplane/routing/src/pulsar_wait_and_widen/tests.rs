@@ -2,7 +2,7 @@ use std::time::Duration;
 
 use crate::{
     Algorithm, ClusterStats, Decision, DecisionState, Exclusions, Millis, Nanos, PrimaryAdmission,
-    PulsarWaitAndWidenParameters, QueueSlo, Ranking, RoutingRequest, Target, Tokens, TokensPerSecond,
+    PulsarWaitAndWidenParameters, QueueSlo, Ranking, RoutingRequest, Slot, Target, Tokens, TokensPerSecond,
     UnavailableReason, Wait, WaitReason, Widening,
     fleet::{clusters, decide, exclude, just_before, request, selected, target, unavailable},
 };
@@ -388,4 +388,122 @@ fn when_all_with_a_weight_are_excluded_nothing_is_waited_for() {
     fleet.target.clusters[fleet.order[2]].rendezvous.max_input_tps = 0.0;
     let weighted = fleet.excluding([1, 2]);
     assert_eq!(unavailable(fleet.decide(&keyed_at(ms(0)), &weighted)), UnavailableReason::AllExcluded);
+}
+
+/// With waits spread from 0 to 50 ms over the keys, and room for a queue at home.
+fn spread() -> PulsarWaitAndWidenParameters {
+    let mut parameters = PulsarWaitAndWidenParameters { affinity_wait_spread: 1.0, ..guarded() };
+    parameters.widening.max_queued = 4;
+    parameters
+}
+
+/// All slots busy, and so much work queued: a token takes a millisecond.
+fn queued(ms: u64) -> ClusterStats {
+    ClusterStats { queued_input: Tokens(ms), ..running(11) }
+}
+
+/// The test key's wait, as spread.
+fn wait_of_key() -> Duration {
+    spread().affinity_wait_of(Slot::of(KEY))
+}
+
+#[test]
+fn waits_are_spread_evenly_over_slots_from_what_the_spread_leaves() {
+    let keys: Vec<String> = (0..4_000).map(|number| number.to_string()).collect();
+    for (spread, least) in [(0.0, 50.0), (0.4, 30.0), (1.0, 0.0)] {
+        let parameters = PulsarWaitAndWidenParameters { affinity_wait_spread: spread, ..guarded() };
+        let mut sum = 0.0;
+        for key in &keys {
+            let slot = Slot::of(key.as_bytes());
+            let wait = parameters.affinity_wait_of(slot).as_secs_f64() * 1e3;
+            let place = (f64::from(slot.number()) + 0.5) / 65_536.0;
+            assert!((wait - (least + (50.0 - least) * place)).abs() < 1e-5, "{wait} ms for {slot:?}");
+            assert!((least..=50.0).contains(&wait));
+            sum += wait;
+        }
+        let mean = sum / keys.len() as f64;
+        assert!((mean - f64::midpoint(least, 50.0)).abs() < 1.0, "{mean} ms");
+    }
+}
+
+#[test]
+fn the_same_key_gives_up_first_everywhere() {
+    // Whatever seed ranks for it, and whatever clusters there are.
+    let mut other = spread();
+    other.widening.seed = crate::Seed::new("7");
+    for parameters in [spread(), other] {
+        for count in [3, 9] {
+            let fleet = ranked(count, &parameters, |rank| if rank == 1 { running(14) } else { free() });
+            assert_eq!(wait(fleet.at(ms(0))), Wait { until: wait_of_key(), reason: WaitReason::Affinity });
+            assert!(rank(fleet.at(wait_of_key())).1);
+        }
+    }
+}
+
+#[test]
+fn the_queue_at_home_counts_as_waited() {
+    let full = |queue| {
+        ranked(3, &spread(), move |rank| {
+            if rank == 1 { ClusterStats { num_running_queries: 14, ..queued(queue) } } else { free() }
+        })
+    };
+    let until = wait_of_key().checked_sub(ms(10)).unwrap();
+    assert_eq!(wait(full(10).at(ms(0))), Wait { until, reason: WaitReason::Affinity });
+    assert!(rank(full(10).at(until)).1);
+    assert!(rank(full(60).at(ms(0))).1, "it would wait for longer than it does");
+}
+
+#[test]
+fn who_would_queue_for_longer_than_its_key_waits_leaves_before_the_primary_is_full() {
+    let at_home = wait_of_key().as_millis() as u64;
+    assert!((2..48).contains(&at_home), "{at_home}");
+    let fleet = |queue| ranked(5, &spread(), move |rank| if rank == 1 { queued(queue) } else { free() });
+    assert_eq!(rank(fleet(at_home).at(ms(0))), (1, false), "its key waits a little longer than that");
+    let (left, is_fallback) = rank(fleet(at_home + 1).at(ms(0)));
+    assert!((2..=3).contains(&left) && is_fallback, "rank {left}");
+    // Without a spread, and where the primary is taken at once whatever its queue, nobody does.
+    let without = PulsarWaitAndWidenParameters { affinity_wait_spread: 0.0, ..spread() };
+    let eligible = PulsarWaitAndWidenParameters { primary_admission: PrimaryAdmission::Eligible, ..spread() };
+    for parameters in [without, eligible] {
+        let fleet = ranked(5, &parameters, |rank| if rank == 1 { queued(5_000) } else { free() });
+        assert_eq!(rank(fleet.at(ms(60_000))), (1, false));
+    }
+}
+
+#[test]
+fn who_leaves_goes_to_the_next_two_ranks_alone_and_only_to_a_free_slot() {
+    for (free_rank, expected) in [(2, 2), (3, 3), (4, 1)] {
+        let fleet = ranked(5, &spread(), |rank| match rank {
+            1 => queued(5_000),
+            _ if rank == free_rank => free(),
+            _ => running(10),
+        });
+        for elapsed in [ms(0), ms(60_000)] {
+            assert_eq!(rank(fleet.at(elapsed)).0, expected);
+        }
+    }
+}
+
+#[test]
+fn who_leaves_does_so_only_for_a_sooner_first_token() {
+    let mut parameters = spread();
+    parameters.widening.affinity_input_tokens_scale = 0.1;
+    // Here 100 ms of queue and 10 of prefill, there 100 ms of prefill and the way.
+    for (rtt_ms, expected) in [(9, true), (11, false)] {
+        let fleet = ranked(3, &parameters, |rank| match rank {
+            1 => queued(100),
+            _ => ClusterStats { rtt: Nanos(rtt_ms * 1_000_000), ..free() },
+        });
+        let request = RoutingRequest { input_tokens: Tokens(100), ..keyed_at(ms(0)) };
+        let (_, is_fallback) = rank(fleet.decide(&request, &Exclusions::default()));
+        assert_eq!(is_fallback, expected, "{rtt_ms} ms");
+    }
+}
+
+#[test]
+fn a_primary_with_a_free_slot_keeps_its_keys_however_long_they_have_waited() {
+    let fleet = ranked(3, &spread(), |rank| {
+        if rank == 1 { ClusterStats { queued_input: Tokens(5_000), ..running(9) } } else { free() }
+    });
+    assert_eq!(rank(fleet.at(ms(60_000))), (1, false));
 }

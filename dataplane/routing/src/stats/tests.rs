@@ -335,3 +335,71 @@ fn a_scaled_prefill_of_work_without_a_valid_capacity_has_no_bound() {
         assert_eq!(prefill.to_duration(), expected, "{tokens} at {tps}, scaled by {scale}");
     }
 }
+
+/// Whether one more that waits may go to a cluster of 10 slots that reports 4 running, by this share of the room.
+fn takes(share: f32, draw: f32, pending: usize, ended: u64) -> bool {
+    let mut stats = ClusterStats {
+        num_running_queries: 4,
+        max_engine_concurrency: 10,
+        room_share: RoomShare { share, draw },
+        ..ClusterStats::default()
+    };
+    reserved(&mut stats, &vec![1; pending], ended).has_room(0, UnknownConcurrency::Free, true)
+}
+
+#[test]
+fn those_who_wait_take_the_share_of_the_room_rounded_by_the_draw() {
+    // Of 6 places: as many as are taken before the next is refused.
+    for (share, draw, expected) in [
+        (0.5, 0.0, 3),
+        (0.5, 0.99, 3),
+        (0.25, 0.0, 1),
+        (0.25, 0.49, 1),
+        (0.25, 0.5, 2),
+        (0.01, 0.9, 0),
+        (0.01, 0.95, 1),
+        (1.0, 0.0, 6),
+    ] {
+        let taken = (0..=6).take_while(|pending| takes(share, draw, *pending, 0)).count();
+        assert_eq!(taken, expected, "share {share}, draw {draw}");
+    }
+}
+
+#[test]
+fn draws_give_all_gateways_together_what_there_is() {
+    let room = 3;
+    // Of 64 gateways with draws as even as they can be.
+    let draws = (0..64_u16).map(|step| f32::from(step) / 64.0);
+    let taken: u64 = draws.map(|draw| RoomShare { share: 1.0 / 64.0, draw }.of(room)).sum();
+    assert_eq!(taken, room);
+    let all = RoomShare { share: 0.999, draw: 0.999 };
+    assert_eq!((all.of(0), all.of(u64::MAX) > u64::MAX / 2), (0, true));
+}
+
+#[test]
+fn what_has_ended_here_is_replaced_whatever_the_share() {
+    assert!(!takes(0.001, 0.0, 0, 0));
+    assert!(takes(0.001, 0.0, 0, 1));
+    assert!(!takes(0.001, 0.0, 1, 1), "once");
+    assert!(takes(0.001, 0.0, 1, 2));
+}
+
+#[test]
+fn who_has_just_come_is_not_held_to_a_share_and_neither_is_who_waits_for_what_is_not_known() {
+    let shared = ClusterStats {
+        num_running_queries: 4,
+        max_engine_concurrency: 10,
+        accounting: Accounting::Reservations,
+        room_share: RoomShare { share: 0.001, draw: 0.0 },
+        ..ClusterStats::default()
+    };
+    let has_room =
+        |stats: &ClusterStats, is_waiting| effective(stats).has_room(0, UnknownConcurrency::Free, is_waiting);
+    assert!(has_room(&shared, false) && !has_room(&shared, true));
+    let polled = ClusterStats { accounting: Accounting::InFlight, ..shared.clone() };
+    assert!(has_room(&polled, true));
+    let unknown = ClusterStats { max_engine_concurrency: 0, ..shared.clone() };
+    assert!(has_room(&unknown, true));
+    let full = ClusterStats { num_running_queries: 10, ..shared };
+    assert!(!has_room(&full, false) && !has_room(&full, true));
+}
