@@ -197,9 +197,7 @@ impl<'a> Naive<'a> {
     ) -> Vec<Outcome> {
         let widening = &parameters.widening;
         let considers_kv = parameters.consider_kv_free_tokens;
-        let is_overflow = self.request.affinity_key.is_some();
-        let max_queued = parameters.fallback_max_queued;
-        let overflow = Rules { widening, scale: 1.0, max_queued, since: 0.0, is_overflow };
+        let overflow = self.overflow_rules(parameters);
         let Some(key) = self.request.affinity_key else {
             return match self.select(eligible, overflow) {
                 Ok(winners) => plain(&winners),
@@ -527,6 +525,16 @@ impl<'a> Naive<'a> {
         // One more than what came on top of the report has to fit into our part of what the report leaves.
         let ours = places.saturating_sub(reported) as f64 * f64::from(share) + f64::from(draw);
         running as f64 + 1.0 - reported as f64 <= ours
+    }
+
+    fn overflow_rules(&self, parameters: &'a PulsarWaitAndWidenParameters) -> Rules<'a> {
+        Rules {
+            widening: &parameters.widening,
+            scale: 1.0,
+            max_queued: parameters.fallback_max_queued,
+            since: 0.0,
+            is_overflow: self.request.affinity_key.is_some(),
+        }
     }
 
     /// In nanoseconds.
