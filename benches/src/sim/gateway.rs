@@ -67,7 +67,7 @@ pub(super) struct Gateway {
     in_vain: Vec<Room>,
     /// To work in.
     room: Vec<Room>,
-    /// Waiters are not decided who would find nothing. Without it nothing but time differs, which tests try.
+    /// Waiters are not decided who would hardly find anything. Without it figures differ by noise, which a test tries.
     pub(super) takes_shortcuts: bool,
 }
 
