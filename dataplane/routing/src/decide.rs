@@ -28,8 +28,10 @@ pub(crate) struct Choice {
 
 /// Why no cluster was chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum NoChoice {
+pub enum NoChoice {
+    /// One will be, at a known time or sooner.
     Wait(Wait),
+    /// None can be, as things are.
     Unavailable(UnavailableReason),
 }
 

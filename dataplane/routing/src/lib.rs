@@ -46,7 +46,7 @@ mod stats;
 mod trace;
 mod units;
 mod wait_and_widen;
-mod wait_queue;
+mod waiting;
 
 pub use admission::{AdmissionRefusal, admit, best_ttft};
 pub use algorithm::{
@@ -55,7 +55,7 @@ pub use algorithm::{
     VirtualNodes, WaitAndWidenParameters, Widening,
 };
 pub use core_loads::{CoreLoads, ReservationCounts, Running};
-pub use decide::{decide, decide_and_enter, has_place};
+pub use decide::{NoChoice, decide, decide_and_enter, has_place};
 pub use decision::{Decision, Selected, UnavailableReason, Wait, WaitReason};
 pub use decision_state::DecisionState;
 pub use explain::explain;
@@ -73,4 +73,7 @@ pub use snapshot::{
 };
 pub use stats::{Accounting, ClusterStats, EffectiveStats, RoomShare};
 pub use units::{Millis, Nanos, Seconds, Tokens, TokensPerSecond};
-pub use wait_queue::{Ticket, WaitQueue};
+pub use waiting::{
+    Claim, Decides, Deciding, Hold, Line, Patience, PatienceSource, Refused, Ruling, Ticket, WaitQueue,
+    WaitedFor, Waits,
+};

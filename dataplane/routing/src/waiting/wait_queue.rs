@@ -1,4 +1,4 @@
-//! Who is served next among the requests that wait for one target (ROUTING.md section 3).
+//! Who is served next among the requests that wait for one target.
 //!
 //! By priority, then the oldest first. In overload the oldest are the likeliest to be late whatever is done,
 //! and serving them makes everybody late; so then the newest come first within a priority, until the queue
