@@ -6,13 +6,15 @@ use std::{fmt::Write, time::Duration};
 use stargate_routing::{Method, Millis, RoutingRequest, Snapshot, Target, Tokens};
 
 use crate::{
-    choose::unknown_target,
-    derive::FromHeaders,
     error::{ErrorCode, Refusal},
     http::RequestHead,
-    proxy::{Derived, derive, leading_messages},
-    routing_method::method_of,
+    routing_expression::method_of,
     settings::Settings,
+    stages::{
+        attempts::{Derived, derive, leading_messages},
+        choose::unknown_target,
+        derive::FromHeaders,
+    },
 };
 
 /// A request that has been read, with what it would be routed by.

@@ -6,49 +6,22 @@
 //! decide. The border to the control plane is two things only: snapshots come in ([`SharedSnapshot`], and
 //! [`Bells`] to ring for them), observations go out ([`Observations`]).
 
-mod accept;
-mod answer;
-mod attempt;
-mod bell;
-mod buffers;
-mod choose;
-mod client;
-mod client_watch;
-mod connection;
 mod core;
-mod core_thread;
-mod deadlines;
-mod derive;
-mod drain;
-mod driver;
+mod data_plane;
 mod error;
-mod exchange;
 mod explain;
-mod flush;
 mod gateway_id;
 mod http;
-mod levels;
+mod io;
 mod observation;
-mod pool;
-mod proxy;
-mod race;
-mod receive;
-mod refuse;
-mod relay;
 mod request_id;
-mod reserved;
-mod retry_budget;
-mod routing_method;
+mod retry;
+mod routing_expression;
 pub mod rtt;
 mod settings;
-mod socket;
-mod upstream_request;
-mod waiting;
-mod wakeup;
-mod write;
+mod stages;
 
 use std::{
-    io,
     net::SocketAddr,
     sync::Arc,
     time::{SystemTime, UNIX_EPOCH},
@@ -58,19 +31,19 @@ use arc_swap::ArcSwap;
 use crossbeam::queue::ArrayQueue;
 use stargate_routing::{ReservationCounts, Snapshot};
 
+pub use crate::core::bell::Bells;
 use crate::{
     core::Shared,
-    core_thread::{CoreThread, Start, allowed_cpus, listen},
+    data_plane::core_thread::{CoreThread, Start, allowed_cpus, listen},
     rtt::{Rtt, RttError, RttService, Tell},
 };
-pub use bell::Bells;
 pub use error::{ErrorCode, ErrorRow, Fault};
 pub use explain::{ReadRequest, RequestRefusal, read_request};
 pub use gateway_id::{GatewayId, InvalidGatewayId};
 pub use observation::{
     Attempt, AttemptResult, Failure, Observation, Observations, Rejection, Request, Selection, WaitedFor,
 };
-pub use routing_method::{ExpressionError, method_of};
+pub use routing_expression::{ExpressionError, method_of};
 pub use settings::{
     Driver, HeaderPolicy, KernelLog, Limits, Pool, Reservations, Retry, RttChoice, RttSettings, Settings,
     SettingsError, Timeouts,
@@ -92,7 +65,7 @@ pub enum StartError {
         /// The address.
         address: SocketAddr,
         /// What the kernel said.
-        source: io::Error,
+        source: std::io::Error,
     },
     /// `cores` names a CPU that this process may not use.
     #[error("cannot run on CPU {cpu}: this process may use {allowed:?}")]
@@ -107,7 +80,7 @@ pub enum StartError {
     Driver(String),
     /// A thread cannot be started.
     #[error("cannot start a thread: {0}")]
-    Thread(io::Error),
+    Thread(std::io::Error),
     /// Round-trip times cannot be measured as asked for.
     #[error(transparent)]
     Rtt(#[from] RttError),
@@ -126,7 +99,7 @@ pub struct DataPlane {
 /// Reads the levels of all cores of a data plane; outlives it.
 #[derive(Clone, Debug)]
 pub struct LevelReader {
-    cores: Vec<Arc<levels::Levels>>,
+    cores: Vec<Arc<crate::core::levels::Levels>>,
 }
 
 /// Levels of one core at one moment, for gauges.

@@ -12,7 +12,7 @@ use loom::{
     thread,
 };
 
-#[path = "../../src/bell/armed.rs"]
+#[path = "../../src/core/bell/armed.rs"]
 mod armed;
 
 use armed::Armed;

@@ -38,7 +38,7 @@ use super::{
     monotonic_time,
     tcp_info::TcpInfoSource,
 };
-use crate::core_thread::thread_cpu_time;
+use crate::data_plane::core_thread::thread_cpu_time;
 
 /// Between two readings: five samples come no faster from a backend with 50 requests a second.
 const INTERVAL: Duration = Duration::from_millis(100);

@@ -18,7 +18,7 @@ use std::{
 use stargate_routing::{Backend, Nanos, RttSample, RttSource};
 
 use super::{estimate::estimate, monotonic_time};
-use crate::socket::{Socket, TcpInfo, tcp_info};
+use crate::io::socket::{Socket, TcpInfo, tcp_info};
 
 /// A connection on which nothing was sent for this long has nothing new to tell: its answer took that long.
 const SENT_AGO_MAX: Duration = Duration::from_secs(5);

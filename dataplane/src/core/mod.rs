@@ -1,0 +1,266 @@
+//! The state of one core: everything that its connections share, none of it behind a lock.
+
+pub(crate) mod bell;
+pub(crate) mod drain;
+pub(crate) mod flush;
+pub(crate) mod levels;
+pub(crate) mod reserved;
+pub(crate) mod waiting;
+pub(crate) mod wakeup;
+
+use std::{
+    cell::{Cell, RefCell},
+    rc::Rc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
+    },
+    time::{Duration, Instant},
+};
+
+use crossbeam::queue::ArrayQueue;
+use slab::Slab;
+use stargate_routing::{CoreLoads, DecisionState, Snapshot};
+
+use crate::{
+    GatewayId, SharedSnapshot,
+    core::{bell::Bell, drain::Drain, levels::Levels, waiting::WaitRoom, wakeup::Wakeup},
+    io::{
+        buffers::Buffers,
+        deadlines::Deadlines,
+        engine::pool::Pool,
+        socket::{Peek, Socket},
+    },
+    observation::Observation,
+    request_id::RequestId,
+    retry::budget::RetryBudget,
+    routing_expression::MethodCache,
+    rtt::TcpInfoSource,
+    settings::{Reservations, Settings},
+    stages::upstream_request::AttemptStamp,
+};
+
+/// What all cores share besides the snapshot and the load counters in it.
+#[derive(Debug, Default)]
+pub(crate) struct Shared {
+    /// When the data plane started, in Unix seconds.
+    pub(crate) started_unix_s: u64,
+    /// Tells this process's attempts from another's.
+    pub(crate) gateway: GatewayId,
+    /// How many cores there are.
+    pub(crate) cores: usize,
+    /// Client connections open.
+    pub(crate) connections: AtomicUsize,
+    /// Bytes of request bodies held for replay.
+    pub(crate) replay_bytes: AtomicU64,
+    /// Tells round trips to backends, where nobody better does.
+    pub(crate) tcp_info: Arc<TcpInfoSource>,
+}
+
+/// One core.
+pub(crate) struct Core {
+    pub(crate) settings: Arc<Settings>,
+    pub(crate) levels: Arc<Levels>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) buffers: Buffers,
+    pub(crate) deadlines: Rc<Deadlines>,
+    pub(crate) pool: RefCell<Pool>,
+    pub(crate) retry_budget: RefCell<RetryBudget>,
+    pub(crate) rng: RefCell<fastrand::Rng>,
+    pub(crate) decisions: RefCell<DecisionState>,
+    /// What this core has sent to clusters.
+    pub(crate) loads: Rc<CoreLoads>,
+    /// Wakes the task that tells the other cores.
+    pub(crate) load_changed: Rc<Wakeup>,
+    pub(crate) waiting: Rc<WaitRoom>,
+    pub(crate) methods: RefCell<MethodCache>,
+    /// What loads count time from.
+    started: Instant,
+    snapshot: RefCell<arc_swap::Cache<SharedSnapshot, Arc<Snapshot>>>,
+    observations: Arc<ArrayQueue<Observation>>,
+    clients: RefCell<Slab<Registered>>,
+    /// Reservations that had lapsed when the core last looked.
+    lapsed: Cell<u64>,
+    /// Listeners open.
+    pub(crate) listening: Cell<usize>,
+    pub(crate) drain: Drain,
+}
+
+#[derive(Debug)]
+struct Registered {
+    socket: Socket,
+    is_idle: bool,
+}
+
+/// A client connection's place in the register of its core, for as long as it lives.
+pub(crate) struct Registration {
+    core: Rc<Core>,
+    key: usize,
+}
+
+// === impl Core ===
+
+impl Core {
+    pub(crate) fn new(
+        settings: Arc<Settings>,
+        snapshot: SharedSnapshot,
+        shared: Arc<Shared>,
+        levels: Arc<Levels>,
+        observations: Arc<ArrayQueue<Observation>>,
+        bell: Arc<Bell>,
+    ) -> Self {
+        let now = Instant::now();
+        let Reservations { ttl_min, ttl_max } = settings.reservations;
+        let loads = CoreLoads::new(levels.cpu as u32, shared.cores, ttl_min..=ttl_max);
+        let decisions = DecisionState::new().with_loads(loads);
+        Self {
+            buffers: Buffers::default(),
+            deadlines: Rc::new(Deadlines::new(now)),
+            pool: RefCell::new(Pool::new(settings.pool.clone())),
+            retry_budget: RefCell::new(RetryBudget::new(&settings.retry, now)),
+            waiting: Rc::new(WaitRoom::new(bell, levels.clone(), now)),
+            rng: RefCell::new(fastrand::Rng::new()),
+            loads: decisions.loads().clone(),
+            decisions: RefCell::new(decisions),
+            load_changed: Rc::default(),
+            methods: RefCell::default(),
+            started: now,
+            snapshot: RefCell::new(arc_swap::Cache::new(snapshot)),
+            clients: RefCell::default(),
+            lapsed: Cell::new(0),
+            listening: Cell::new(0),
+            drain: Drain::default(),
+            settings,
+            levels,
+            shared,
+            observations,
+        }
+    }
+
+    /// Looks at the current snapshot. What is taken out of it must not hold on to the whole.
+    pub(crate) fn with_snapshot<T>(&self, look: impl FnOnce(&Snapshot) -> T) -> T {
+        let mut snapshot = self.snapshot.borrow_mut();
+        let snapshot = snapshot.load();
+        if self.levels.snapshot_version.get() != snapshot.version {
+            self.levels.snapshot_version.set(snapshot.version);
+            self.loads.follow(snapshot);
+            self.load_changed.wake();
+        }
+        look(snapshot)
+    }
+
+    pub(crate) fn new_request_id(&self) -> RequestId {
+        RequestId::generate(&mut self.rng.borrow_mut())
+    }
+
+    /// The name of an attempt of this core, by its number at its backend.
+    pub(crate) fn stamp(&self, sequence: u64) -> AttemptStamp {
+        AttemptStamp { gateway: self.shared.gateway, core: self.levels.cpu, sequence }
+    }
+
+    /// Hands an observation to the control plane; counts it where there is no room.
+    pub(crate) fn observe(&self, observation: Observation) {
+        if self.observations.push(observation).is_err() {
+            self.levels.observations_dropped.add(1);
+        }
+    }
+
+    /// Whether no more requests are to be taken on kept connections.
+    pub(crate) fn is_draining(&self) -> bool {
+        self.drain.is_set()
+    }
+
+    /// Ends idle connections now and others after the response that is under way.
+    pub(crate) fn start_draining(&self) {
+        self.drain.set();
+        for client in self.clients.borrow().iter().map(|(_, client)| client) {
+            // One on which a request is arriving is answered first.
+            if client.is_idle && client.socket.peek() == Peek::Quiet {
+                client.socket.shutdown();
+            }
+        }
+    }
+
+    /// Ends every client connection now. Returns how many were serving a request.
+    pub(crate) fn cut_all(&self) -> u64 {
+        let clients = self.clients.borrow();
+        clients.iter().for_each(|(_, client)| client.socket.shutdown());
+        clients.iter().filter(|(_, client)| !client.is_idle).count() as u64
+    }
+
+    /// Whether anything is left to end: a thread that ends before would leave it to nobody.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.listening.get() > 0 || !self.clients.borrow().is_empty()
+    }
+
+    /// What is to be looked at often: passed deadlines, the current snapshot (so that no core keeps an old one),
+    /// and those who wait.
+    pub(crate) fn tick(&self, now: Instant) {
+        self.deadlines.tick(now);
+        self.with_snapshot(|_| ());
+        self.settle_loads(now);
+        self.levels.reservations.set(&self.loads.counts());
+        self.waiting.refresh();
+    }
+
+    /// Tells the other cores what this one holds back, ends reservations whose time is over, and has those who wait
+    /// decided again where that may have made room.
+    pub(crate) fn settle_loads(&self, now: Instant) {
+        self.loads.advance(self.elapsed_at(now));
+        self.loads.flush();
+        let lapsed = self.loads.lapsed();
+        if self.lapsed.replace(lapsed) != lapsed {
+            self.waiting.refresh();
+        }
+    }
+
+    /// Since the core's start, as its loads count time.
+    pub(crate) fn elapsed_at(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.started)
+    }
+
+    /// Housekeeping, about once a second.
+    pub(crate) fn sweep(&self, now: Instant) {
+        let mut pool = self.pool.borrow_mut();
+        pool.sweep(now);
+        self.levels.upstream_idle.set(pool.count());
+        self.waiting.sweep(now);
+    }
+}
+
+// === impl Registration ===
+
+impl Registration {
+    pub(crate) fn new(core: Rc<Core>, socket: Socket) -> Self {
+        let key = core.clients.borrow_mut().insert(Registered { socket, is_idle: true });
+        core.levels.client_idle.add(1);
+        Self { core, key }
+    }
+
+    /// Whether the connection waits for a request.
+    pub(crate) fn set_idle(&self, is_idle: bool) {
+        let mut clients = self.core.clients.borrow_mut();
+        let client = &mut clients[self.key];
+        if client.is_idle != is_idle {
+            client.is_idle = is_idle;
+            let levels = &self.core.levels;
+            let (from, to) = if is_idle {
+                (&levels.client_active, &levels.client_idle)
+            } else {
+                (&levels.client_idle, &levels.client_active)
+            };
+            from.set(from.get() - 1);
+            to.add(1);
+        }
+    }
+}
+
+impl Drop for Registration {
+    fn drop(&mut self) {
+        let client = self.core.clients.borrow_mut().remove(self.key);
+        let levels = &self.core.levels;
+        let level = if client.is_idle { &levels.client_idle } else { &levels.client_active };
+        level.set(level.get() - 1);
+        self.core.shared.connections.fetch_sub(1, Relaxed);
+    }
+}

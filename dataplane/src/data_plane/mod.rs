@@ -1,0 +1,3 @@
+//! The threads of a data plane.
+
+pub(crate) mod core_thread;

@@ -1,0 +1,44 @@
+//! Writing a message whole, for as long as its reader takes some of it and the client is there.
+
+use std::{io, time::Duration};
+
+use crate::io::{
+    client::{
+        race::{Raced, race},
+        watch::ClientWatch,
+    },
+    socket::Socket,
+};
+
+/// Why a message was not written whole.
+#[derive(Debug)]
+pub(crate) enum WriteEnd {
+    /// The connection written to broke.
+    Broken(io::Error),
+    /// The client has left, whoever was written to.
+    ClientLeft,
+    /// Nothing was taken for too long.
+    Stalled,
+}
+
+/// Writes all of `message` and returns its buffer; `limit` is how long nothing may be taken.
+pub(crate) async fn write_all(
+    socket: &Socket,
+    mut message: Vec<u8>,
+    client: &mut ClientWatch,
+    limit: Duration,
+) -> Result<Vec<u8>, WriteEnd> {
+    let mut written = 0;
+    while written < message.len() {
+        match race(socket.write(message, written), client, limit).await {
+            Raced::Done((Ok(length), buffer)) => {
+                written += length;
+                message = buffer;
+            }
+            Raced::Done((Err(error), _)) => return Err(WriteEnd::Broken(error)),
+            Raced::ClientLeft => return Err(WriteEnd::ClientLeft),
+            Raced::TimedOut => return Err(WriteEnd::Stalled),
+        }
+    }
+    Ok(message)
+}

@@ -1,0 +1,3 @@
+//! Whether a request is tried again.
+
+pub(crate) mod budget;
