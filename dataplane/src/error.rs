@@ -99,6 +99,15 @@ pub(crate) struct Refusal {
     pub(crate) rejection: Option<Rejection>,
 }
 
+/// Why a request has no response to relay.
+#[derive(Debug)]
+pub(crate) enum Unserved {
+    /// It is to be answered with an error.
+    Refused(Refusal),
+    /// The client has left: there is nobody to answer.
+    ClientLeft,
+}
+
 /// Longest that a client is told to stay away.
 const RETRY_AFTER_MAX_S: u64 = 600;
 
@@ -129,6 +138,14 @@ impl Refusal {
         let known = self.retry_after.unwrap_or_default();
         let known_s = known.as_secs().saturating_add(u64::from(known.subsec_nanos() > 0));
         Some(known_s.clamp(least, RETRY_AFTER_MAX_S))
+    }
+}
+
+// === impl Unserved ===
+
+impl From<Refusal> for Unserved {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
     }
 }
 

@@ -6,13 +6,13 @@ use std::{fmt::Write, time::Duration};
 use stargate_routing::{Method, Millis, RoutingRequest, Snapshot, Target, Tokens};
 
 use crate::{
+    core::placing::unknown_target,
     error::{ErrorCode, Refusal},
     http::RequestHead,
     routing_expression::method_of,
     settings::Settings,
     stages::{
         attempts::{Derived, derive, leading_messages},
-        choose::unknown_target,
         derive::FromHeaders,
     },
 };

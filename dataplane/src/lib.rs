@@ -41,13 +41,14 @@ pub use error::{ErrorCode, ErrorRow, Fault};
 pub use explain::{ReadRequest, RequestRefusal, read_request};
 pub use gateway_id::{GatewayId, InvalidGatewayId};
 pub use observation::{
-    Attempt, AttemptResult, Failure, Observation, Observations, Rejection, Request, Selection, WaitedFor,
+    Attempt, AttemptResult, Failure, Observation, Observations, Rejection, Request, Selection,
 };
 pub use routing_expression::{ExpressionError, method_of};
 pub use settings::{
     Driver, HeaderPolicy, KernelLog, Limits, Pool, Reservations, Retry, RttChoice, RttSettings, Settings,
     SettingsError, Timeouts,
 };
+pub use stargate_routing::WaitedFor;
 
 /// Where the control plane publishes and every core looks. Cores see a new snapshot at their next
 /// decision; those with requests that wait are woken by [`Bells`].

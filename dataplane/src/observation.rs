@@ -4,9 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use crossbeam::queue::ArrayQueue;
-use stargate_routing::{
-    AdmissionRefusal, AlgorithmKind, Backend, TargetName, Tokens, UnavailableReason, WaitReason,
-};
+use stargate_routing::{AdmissionRefusal, AlgorithmKind, Backend, TargetName, Tokens, WaitedFor};
 
 use crate::error::ErrorCode;
 
@@ -100,15 +98,6 @@ pub struct Selection {
     pub after_kv_skip: bool,
 }
 
-/// What a request waited for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum WaitedFor {
-    /// For a moment that was known.
-    Wait(WaitReason),
-    /// For something to change.
-    Unavailable(UnavailableReason),
-}
-
 /// Why a request was not let in, or not waited for any longer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Rejection {
@@ -182,18 +171,6 @@ impl AttemptResult {
             Self::Timeout => "timeout",
             Self::Cut => "cut",
             Self::Cancelled => "cancelled",
-        }
-    }
-}
-
-// === impl WaitedFor ===
-
-impl WaitedFor {
-    /// The value of the metric label `reason`.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Wait(reason) => reason.as_str(),
-            Self::Unavailable(reason) => reason.as_str(),
         }
     }
 }

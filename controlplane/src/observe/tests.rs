@@ -122,10 +122,10 @@ fn waits_rejections_and_passed_over_clusters_are_counted_by_target() {
         is_fallback: true,
         after_kv_skip: true,
     };
-    let affinity = WaitedFor::Wait(WaitReason::Affinity);
+    let affinity = WaitedFor::Opening(WaitReason::Affinity);
     record(Some(selection), Some((affinity, Duration::from_millis(30))), None);
     record(Some(selection), Some((affinity, Duration::from_millis(3))), None);
-    let no_capacity = WaitedFor::Unavailable(UnavailableReason::NoCapacity);
+    let no_capacity = WaitedFor::Change(UnavailableReason::NoCapacity);
     record(None, Some((no_capacity, Duration::from_secs(2))), Some(Rejection::WaitExpired));
     record(None, None, Some(Rejection::Admission(AdmissionRefusal::AffinityKeyRequired)));
     let levels = CoreLevels { cpu: 3, waiters: 5, snapshot_version: 9, ..CoreLevels::default() };

@@ -74,6 +74,6 @@ pub use snapshot::{
 pub use stats::{Accounting, ClusterStats, EffectiveStats, RoomShare};
 pub use units::{Millis, Nanos, Seconds, Tokens, TokensPerSecond};
 pub use waiting::{
-    Claim, Decides, Deciding, Hold, Line, Patience, PatienceSource, Refused, Ruling, Ticket, WaitQueue,
-    WaitedFor, Waits,
+    Claim, Decides, Deciding, Hold, Line, Patience, PatienceSource, Refused, Ruling, Taken, Ticket,
+    WaitQueue, WaitedFor, Waits,
 };

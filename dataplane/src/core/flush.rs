@@ -20,15 +20,16 @@ const FAR: Duration = Duration::from_secs(3600);
 
 /// Flushes for a core, until the runtime ends.
 pub(crate) async fn flush(core: &Core) {
+    let decider = &core.decider;
     loop {
         // Nothing expires while nothing is reserved.
-        let due = core.loads.next_due().unwrap_or(FAR);
-        let mut expiry = pin!(monoio::time::sleep(due.saturating_sub(core.elapsed_at(Instant::now()))));
+        let due = decider.loads.next_due().unwrap_or(FAR);
+        let mut expiry = pin!(monoio::time::sleep(due.saturating_sub(decider.time(Instant::now()))));
         // A sleep for a later expiry than has come to be due is kept for as long as that has not.
-        while let First::Left(()) = first(core.load_changed.woken(), expiry.as_mut()).await {
+        while let First::Left(()) = first(decider.load_changed.woken(), expiry.as_mut()).await {
             // Nothing has ended by time that was not to end by then: this happens often, and needs no clock.
-            core.loads.flush();
-            if core.loads.next_due().is_some_and(|next| next < due) {
+            decider.loads.flush();
+            if decider.loads.next_due().is_some_and(|next| next < due) {
                 break;
             }
         }

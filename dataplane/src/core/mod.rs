@@ -4,7 +4,7 @@ pub(crate) mod bell;
 pub(crate) mod drain;
 pub(crate) mod flush;
 pub(crate) mod levels;
-pub(crate) mod reserved;
+pub(crate) mod placing;
 pub(crate) mod waiting;
 pub(crate) mod wakeup;
 
@@ -15,16 +15,16 @@ use std::{
         Arc,
         atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
-    time::{Duration, Instant},
+    time::Instant,
 };
 
 use crossbeam::queue::ArrayQueue;
 use slab::Slab;
-use stargate_routing::{CoreLoads, DecisionState, Snapshot};
+use stargate_routing::{CoreLoads, Snapshot};
 
 use crate::{
     GatewayId, SharedSnapshot,
-    core::{bell::Bell, drain::Drain, levels::Levels, waiting::WaitRoom, wakeup::Wakeup},
+    core::{bell::Bell, drain::Drain, levels::Levels, placing::Decider, waiting::WaitRoom},
     io::{
         buffers::Buffers,
         deadlines::Deadlines,
@@ -67,16 +67,9 @@ pub(crate) struct Core {
     pub(crate) pool: RefCell<Pool>,
     pub(crate) retry_budget: RefCell<RetryBudget>,
     pub(crate) rng: RefCell<fastrand::Rng>,
-    pub(crate) decisions: RefCell<DecisionState>,
-    /// What this core has sent to clusters.
-    pub(crate) loads: Rc<CoreLoads>,
-    /// Wakes the task that tells the other cores.
-    pub(crate) load_changed: Rc<Wakeup>,
+    pub(crate) decider: Rc<Decider>,
     pub(crate) waiting: Rc<WaitRoom>,
     pub(crate) methods: RefCell<MethodCache>,
-    /// What loads count time from.
-    started: Instant,
-    snapshot: RefCell<arc_swap::Cache<SharedSnapshot, Arc<Snapshot>>>,
     observations: Arc<ArrayQueue<Observation>>,
     clients: RefCell<Slab<Registered>>,
     /// Reservations that had lapsed when the core last looked.
@@ -112,20 +105,16 @@ impl Core {
         let now = Instant::now();
         let Reservations { ttl_min, ttl_max } = settings.reservations;
         let loads = CoreLoads::new(levels.cpu as u32, shared.cores, ttl_min..=ttl_max);
-        let decisions = DecisionState::new().with_loads(loads);
+        let decider = Rc::new(Decider::new(loads, snapshot, levels.clone(), now));
         Self {
             buffers: Buffers::default(),
             deadlines: Rc::new(Deadlines::new(now)),
             pool: RefCell::new(Pool::new(settings.pool.clone())),
             retry_budget: RefCell::new(RetryBudget::new(&settings.retry, now)),
-            waiting: Rc::new(WaitRoom::new(bell, levels.clone(), now)),
+            waiting: Rc::new(WaitRoom::new(decider.clone(), bell, levels.clone())),
+            decider,
             rng: RefCell::new(fastrand::Rng::new()),
-            loads: decisions.loads().clone(),
-            decisions: RefCell::new(decisions),
-            load_changed: Rc::default(),
             methods: RefCell::default(),
-            started: now,
-            snapshot: RefCell::new(arc_swap::Cache::new(snapshot)),
             clients: RefCell::default(),
             lapsed: Cell::new(0),
             listening: Cell::new(0),
@@ -139,14 +128,7 @@ impl Core {
 
     /// Looks at the current snapshot. What is taken out of it must not hold on to the whole.
     pub(crate) fn with_snapshot<T>(&self, look: impl FnOnce(&Snapshot) -> T) -> T {
-        let mut snapshot = self.snapshot.borrow_mut();
-        let snapshot = snapshot.load();
-        if self.levels.snapshot_version.get() != snapshot.version {
-            self.levels.snapshot_version.set(snapshot.version);
-            self.loads.follow(snapshot);
-            self.load_changed.wake();
-        }
-        look(snapshot)
+        self.decider.with_snapshot(look)
     }
 
     pub(crate) fn new_request_id(&self) -> RequestId {
@@ -199,24 +181,20 @@ impl Core {
         self.deadlines.tick(now);
         self.with_snapshot(|_| ());
         self.settle_loads(now);
-        self.levels.reservations.set(&self.loads.counts());
+        self.levels.reservations.set(&self.decider.loads.counts());
         self.waiting.refresh();
     }
 
     /// Tells the other cores what this one holds back, ends reservations whose time is over, and has those who wait
     /// decided again where that may have made room.
     pub(crate) fn settle_loads(&self, now: Instant) {
-        self.loads.advance(self.elapsed_at(now));
-        self.loads.flush();
-        let lapsed = self.loads.lapsed();
+        let loads = &self.decider.loads;
+        loads.advance(self.decider.time(now));
+        loads.flush();
+        let lapsed = loads.lapsed();
         if self.lapsed.replace(lapsed) != lapsed {
             self.waiting.refresh();
         }
-    }
-
-    /// Since the core's start, as its loads count time.
-    pub(crate) fn elapsed_at(&self, now: Instant) -> Duration {
-        now.saturating_duration_since(self.started)
     }
 
     /// Housekeeping, about once a second.

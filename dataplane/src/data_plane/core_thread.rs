@@ -142,7 +142,7 @@ fn run(start: Start, wires: Wires, started: &mpsc::SyncSender<Result<Arc<Levels>
             }
         };
         monoio::spawn(tick(core.clone()));
-        monoio::spawn(keep_running(core.clone(), serve));
+        monoio::spawn(keep_running(core.clone(), async |core| serve(&core.waiting).await));
         monoio::spawn(keep_running(core.clone(), flush));
         monoio::spawn(hear(core.clone(), wires.ear));
         let _ = started.send(Ok(levels));

@@ -6,12 +6,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use stargate_routing::{Backend, TargetName, Tokens};
+use stargate_routing::{Backend, TargetName, Tokens, WaitedFor};
 
 use crate::{
     core::Core,
     error::{ErrorCode, Refusal},
-    observation::{Attempt, AttemptResult, Failure, Observation, Request, Selection, WaitedFor},
+    observation::{Attempt, AttemptResult, Failure, Observation, Request, Selection},
     request_id::RequestId,
 };
 

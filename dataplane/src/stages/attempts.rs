@@ -8,15 +8,18 @@ use std::{
 use stargate_routing::{Exclusions, Millis, RoutingRequest, Snapshot, Tokens, Waiting};
 
 use crate::{
-    core::{Core, reserved::Reserved},
-    error::{ErrorCode, Refusal},
+    core::{
+        Core,
+        placing::{Placement, Reserved, Routed, unknown_target},
+    },
+    error::{ErrorCode, Refusal, Unserved},
     http::RequestHead,
     io::client::Client,
     observation::AttemptResult,
     stages::{
         account::Exchange,
         attempt::{AttemptEnd, AttemptFailure, Outbound, Response, attempt},
-        choose::{Choice, Routed, choose, unknown_target},
+        choose::choose,
         derive::{self, FromBody, FromHeaders},
         receive::Body,
         upstream_request::{self, Told},
@@ -122,14 +125,15 @@ pub(crate) async fn respond(
     let mut last: Option<AttemptFailure> = None;
     core.retry_budget.borrow_mut().request();
     loop {
-        let choice = match choose(core, client, exchange, derived, &mut routed, &exclusions).await? {
-            Ok(choice) => choice,
+        let placement = match choose(core, client, exchange, derived, &mut routed, &exclusions).await {
+            Ok(placement) => placement,
             // Why the last attempt failed says more than that no other can be made.
-            Err(refusal) => {
+            Err(Unserved::Refused(refusal)) => {
                 return Err(ProxyEnd::Refused(last.map_or(refusal, AttemptFailure::into_refusal)));
             }
+            Err(Unserved::ClientLeft) => return Err(ProxyEnd::ClientLeft),
         };
-        let Choice { backend, cluster, cluster_id, reserved, selection, expected_queue } = choice;
+        let Placement { backend, cluster, cluster_id, reserved, selection, expected_queue } = placement;
         exchange.attempts += 1;
         exchange.selection = Some(selection);
         exchange.backend = Some(backend.clone());

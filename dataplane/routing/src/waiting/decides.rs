@@ -27,6 +27,17 @@ pub trait Decides {
     fn best_ttft(&self, request: &RoutingRequest<'_>, exclusions: &Exclusions) -> Option<Duration>;
 }
 
+/// A place that was taken.
+#[derive(Debug)]
+pub struct Taken<'a> {
+    /// What it is of.
+    pub target: &'a Target,
+    /// Which it is.
+    pub selected: Selected,
+    /// That it is held.
+    pub running: Running,
+}
+
 /// One decision of a core on a target, or on none where nobody serves it any more.
 #[derive(Debug)]
 pub struct Deciding<'a> {
@@ -49,8 +60,8 @@ impl Deciding<'_> {
     }
 }
 
-impl Decides for Deciding<'_> {
-    type Place = (Selected, Running);
+impl<'a> Decides for Deciding<'a> {
+    type Place = Taken<'a>;
 
     fn decide(
         &mut self,
@@ -60,7 +71,7 @@ impl Decides for Deciding<'_> {
         let nobody = NoChoice::Unavailable(UnavailableReason::NoActiveBackend);
         let Some(target) = self.target else { return Err(nobody) };
         match decide_and_enter(target, self.algorithm, request, exclusions, self.state, self.now) {
-            (Decision::Selected(selected), Some(running)) => Ok((selected, running)),
+            (Decision::Selected(selected), Some(running)) => Ok(Taken { target, selected, running }),
             (Decision::Wait(wait), _) => Err(NoChoice::Wait(wait)),
             (Decision::Unavailable(reason), _) => Err(NoChoice::Unavailable(reason)),
             (Decision::Selected(_), None) => Err(nobody),

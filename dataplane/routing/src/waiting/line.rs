@@ -4,7 +4,7 @@
 //! may concern. Each event has its bound. A place that became free can serve one waiter, so the first that takes it ends
 //! the search. Time concerns those who are due. What concerns everybody is gone through a slice at a time.
 
-use std::time::Duration;
+use std::{rc::Rc, time::Duration};
 
 use super::{Ticket, WaitQueue};
 use crate::WaitOrder;
@@ -21,6 +21,12 @@ const NEXT_SLICE: Duration = Duration::from_millis(1);
 pub trait Waits {
     /// When it is to be decided again, whatever happens.
     fn due(&self) -> Duration;
+}
+
+impl<W: Waits> Waits for Rc<W> {
+    fn due(&self) -> Duration {
+        W::due(self)
+    }
 }
 
 /// The waiters of one target. Its times are those of its waiters.

@@ -12,7 +12,7 @@ mod ruling;
 mod wait_queue;
 
 pub use claim::Claim;
-pub use decides::{Decides, Deciding};
+pub use decides::{Decides, Deciding, Taken};
 pub use line::{Line, Waits};
 pub use patience::{Patience, PatienceSource};
 pub use ruling::{Hold, Refused, Ruling, WaitedFor};

@@ -49,6 +49,19 @@ pub enum Refused {
     },
 }
 
+// === impl Ruling ===
+
+impl<P> Ruling<P> {
+    /// With another word for the place.
+    pub fn map<Q>(self, place: impl FnOnce(P) -> Q) -> Ruling<Q> {
+        match self {
+            Self::Placed(taken) => Ruling::Placed(place(taken)),
+            Self::Held(hold) => Ruling::Held(hold),
+            Self::Refused(refused) => Ruling::Refused(refused),
+        }
+    }
+}
+
 // === impl WaitedFor ===
 
 impl WaitedFor {

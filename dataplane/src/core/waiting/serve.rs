@@ -2,23 +2,23 @@
 
 use std::time::{Duration, Instant};
 
-use super::pass::serve_all;
-use crate::{core::Core, io::client::race::first};
+use super::WaitRoom;
+use crate::io::client::race::first;
 
 /// Serves the waiters of a core, until the runtime ends.
-pub(crate) async fn serve(core: &Core) {
-    let room = &core.waiting;
+pub(crate) async fn serve(room: &WaitRoom) {
+    let now = || room.decider.time(Instant::now());
+    let woken = || room.vacancies.wakeup.woken();
     loop {
         let due = room.next_due();
         room.wakes_at.set(due.unwrap_or(Duration::MAX));
         match due {
-            None => room.wakeup.woken().await,
+            None => woken().await,
             Some(due) => {
-                let wait = due.saturating_sub(room.time(Instant::now()));
                 // One that is due already has been woken for, or was left for the next turn of the loop.
-                first(room.wakeup.woken(), monoio::time::sleep(wait)).await;
+                first(woken(), monoio::time::sleep(due.saturating_sub(now()))).await;
             }
         }
-        serve_all(core, Instant::now());
+        room.serve(now());
     }
 }

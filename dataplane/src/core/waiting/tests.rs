@@ -8,19 +8,22 @@ use proptest::{collection::vec, prelude::*};
 use stargate_routing::{
     Accounting, Algorithm, Backend, BackendUid, Cluster, ClusterLoad, ClusterStats, ClusterUid, Exclusions,
     Method, Millis, Policy, PowerOfNParameters, RendezvousWeights, RoomShare, Snapshot, Target, Tokens,
-    TokensPerSecond, UnavailableReason, WaitAndWidenParameters, WaitOrder, WaitReason, Waiting, Widening,
+    TokensPerSecond, UnavailableReason, WaitAndWidenParameters, WaitOrder, WaitReason, WaitedFor, Waiting,
+    Widening,
 };
 
-use super::{pass::serve_all, *};
+use super::*;
 use crate::{
-    SharedSnapshot,
-    core::Shared,
-    observation::WaitedFor,
+    ErrorCode, Rejection, SharedSnapshot,
+    core::{
+        Core, Shared,
+        placing::{Placement, Routed},
+    },
     settings::Settings,
     stages::{
         account::Exchange,
         attempts::Derived,
-        choose::{Choice, First, Routed, first_decision},
+        choose::{Next, decide},
         derive::FromHeaders,
     },
 };
@@ -47,16 +50,9 @@ struct Fixture {
 
 /// What came of a request.
 enum Began {
-    Chosen(Choice),
+    Placed(Placement),
     Waits(WaiterHandle),
     Refused(Refusal),
-}
-
-/// A request that is to wait, and has not joined those who do.
-struct Decided {
-    target: Arc<TargetName>,
-    waiter: Rc<Waiter>,
-    version: u64,
 }
 
 /// Everything free is taken and everything full is waited for, but for a key's own cluster, which is waited for
@@ -88,7 +84,6 @@ impl Fixture {
     /// A target of so many clusters with this many slots each.
     fn new(policy: Policy, clusters: usize, slots: u64) -> Self {
         let shared = SharedSnapshot::default();
-        let start = Instant::now();
         let (bell, _) = Bell::new().unwrap();
         let core = Core::new(
             Arc::new(Settings::default()),
@@ -98,6 +93,7 @@ impl Fixture {
             Arc::new(ArrayQueue::new(16)),
             Arc::new(bell),
         );
+        let start = Instant::now();
         let name = Arc::new(TargetName { routing_key: None, model: "m".into() });
         let loads = (0..clusters).map(|_| Arc::default()).collect();
         let policy = Arc::new(policy);
@@ -163,26 +159,22 @@ impl Fixture {
     /// A request that arrives at this time is decided, and waits if it is to.
     fn begin(&self, headers: FromHeaders, at: Duration) -> Began {
         match self.decide(headers, at) {
-            First::Chosen(choice) => Began::Chosen(choice),
-            First::Refused(refusal) => Began::Refused(refusal),
-            First::Wait(target, waiter, version) => {
-                match self.core.waiting.join(&self.core, target, waiter, version, self.start + at) {
-                    Ok(waiting) => Began::Waits(waiting),
-                    Err(refusal) => Began::Refused(refusal),
-                }
-            }
+            Ok(Next::Go(placement)) => Began::Placed(placement),
+            Ok(Next::Join(newcomer)) => match self.core.waiting.join(newcomer, self.time(at)) {
+                Ok(waiting) => Began::Waits(waiting),
+                Err(refusal) => Began::Refused(refusal),
+            },
+            Err(refusal) => Began::Refused(refusal),
         }
     }
 
     #[track_caller]
-    fn decided_to_wait(&self, headers: FromHeaders, at: Duration) -> Decided {
-        let First::Wait(target, waiter, version) = self.decide(headers, at) else {
-            panic!("it does not wait")
-        };
-        Decided { target, waiter, version }
+    fn decided_to_wait(&self, headers: FromHeaders, at: Duration) -> Newcomer {
+        let Ok(Next::Join(newcomer)) = self.decide(headers, at) else { panic!("it does not wait") };
+        newcomer
     }
 
-    fn decide(&self, headers: FromHeaders, at: Duration) -> First {
+    fn decide(&self, headers: FromHeaders, at: Duration) -> Result<Next, Refusal> {
         let now = self.start + at;
         let mut exchange = Exchange::new(self.core.new_request_id(), now, String::new());
         let affinity_key = headers.affinity_key.clone();
@@ -190,13 +182,18 @@ impl Fixture {
         let derived = Derived { headers: Box::new(headers), model: "m".into(), input_tokens, affinity_key };
         let mut routed: Option<Routed> = None;
         let exclusions = Exclusions::default();
-        first_decision(&self.core, &mut exchange, &derived, &mut routed, &exclusions, now)
+        decide(&self.core, &mut exchange, &derived, &mut routed, &exclusions, now)
+    }
+
+    /// As the core counts it.
+    fn time(&self, at: Duration) -> Duration {
+        self.core.decider.time(self.start + at)
     }
 
     #[track_caller]
-    fn chosen(&self, headers: FromHeaders, at: Duration) -> Choice {
+    fn chosen(&self, headers: FromHeaders, at: Duration) -> Placement {
         match self.begin(headers, at) {
-            Began::Chosen(choice) => choice,
+            Began::Placed(choice) => choice,
             Began::Waits(waiting) => panic!("it waits for {:?}", waiting.reason()),
             Began::Refused(refusal) => panic!("{refusal:?}"),
         }
@@ -206,7 +203,7 @@ impl Fixture {
     fn waits(&self, headers: FromHeaders, at: Duration) -> WaiterHandle {
         match self.begin(headers, at) {
             Began::Waits(waiting) => waiting,
-            Began::Chosen(choice) => panic!("{choice:?}"),
+            Began::Placed(choice) => panic!("{choice:?}"),
             Began::Refused(refusal) => panic!("{refusal:?}"),
         }
     }
@@ -215,13 +212,13 @@ impl Fixture {
     fn refused(&self, headers: FromHeaders, at: Duration) -> Refusal {
         match self.begin(headers, at) {
             Began::Refused(refusal) => refusal,
-            Began::Waits(_) | Began::Chosen(_) => panic!("it was not refused"),
+            Began::Waits(_) | Began::Placed(_) => panic!("it was not refused"),
         }
     }
 
     /// What the serving task does when it has been woken.
     fn turn(&self, at: Duration) {
-        serve_all(&self.core, self.start + at);
+        self.core.waiting.serve(self.time(at));
     }
 
     fn count(&self) -> u64 {
@@ -230,18 +227,18 @@ impl Fixture {
 
     /// What the core's gateway has running in a cluster.
     fn running(&self, cluster: usize) -> u64 {
-        self.core.loads.flush();
+        self.core.decider.loads.flush();
         self.loads[cluster].running()
     }
 
     fn in_flight(&self) -> u64 {
-        self.core.loads.flush();
+        self.core.decider.loads.flush();
         self.loads.iter().map(|load| load.running() + load.queued() + load.queued_input().0).sum()
     }
 }
 
 /// The outcome, if there is one by now.
-fn outcome(waiting: &mut WaiterHandle) -> Option<Result<Choice, Refusal>> {
+fn outcome(waiting: &mut WaiterHandle) -> Option<Result<Placement, Refusal>> {
     let mut cx = Context::from_waker(Waker::noop());
     match std::pin::Pin::new(waiting).poll(&mut cx) {
         Poll::Ready(outcome) => Some(outcome),
@@ -250,7 +247,7 @@ fn outcome(waiting: &mut WaiterHandle) -> Option<Result<Choice, Refusal>> {
 }
 
 #[track_caller]
-fn served(waiting: &mut WaiterHandle) -> Choice {
+fn served(waiting: &mut WaiterHandle) -> Placement {
     outcome(waiting).expect("an outcome").expect("a place")
 }
 
@@ -264,12 +261,12 @@ fn a_place_that_becomes_free_on_this_core_ends_a_held_affinity_wait() {
     let fixture = Fixture::new(policy(1), 3, 1);
     let first = fixture.chosen(key("k"), ms(0));
     let mut held = fixture.waits(key("k"), ms(1));
-    assert_eq!(held.reason(), WaitedFor::Wait(WaitReason::Affinity));
+    assert_eq!(held.reason(), WaitedFor::Opening(WaitReason::Affinity));
     fixture.turn(ms(2));
     assert!(outcome(&mut held).is_none());
     let cluster = first.cluster;
     drop(first);
-    assert!(fixture.core.waiting.wakeup.has_happened.get());
+    assert!(fixture.core.decider.vacancies.wakeup.has_happened.get());
     fixture.turn(ms(3));
     assert_eq!(served(&mut held).cluster, cluster);
     assert_eq!(fixture.count(), 0);
@@ -282,9 +279,9 @@ fn the_first_byte_of_an_answer_is_an_event_too() {
     let fixture = Fixture::new(policy(0), 1, 1);
     let mut first = fixture.chosen(budget(1000), ms(0));
     let _waiting = fixture.waits(budget(1000), ms(1));
-    fixture.core.waiting.wakeup.has_happened.set(false);
+    fixture.core.decider.vacancies.wakeup.has_happened.set(false);
     first.reserved.first_byte();
-    assert!(fixture.core.waiting.wakeup.has_happened.get());
+    assert!(fixture.core.decider.vacancies.wakeup.has_happened.get());
 }
 
 #[test]
@@ -292,7 +289,7 @@ fn nobody_is_woken_while_nobody_waits() {
     let fixture = Fixture::new(policy(0), 1, 1);
     drop(fixture.chosen(budget(1000), ms(0)));
     fixture.core.waiting.refresh();
-    assert!(!fixture.core.waiting.wakeup.has_happened.get());
+    assert!(!fixture.core.decider.vacancies.wakeup.has_happened.get());
     assert_eq!(fixture.core.waiting.next_due(), None);
 }
 
@@ -302,7 +299,7 @@ fn the_wait_for_the_group_ends_by_itself_and_the_timer_knows_when() {
     let first = fixture.chosen(key("k"), ms(0));
     let mut held = fixture.waits(key("k"), ms(7));
     let due = fixture.core.waiting.next_due().unwrap();
-    assert_eq!(fixture.core.waiting.started + due, fixture.start + ms(7) + X);
+    assert_eq!(due, fixture.time(ms(7) + X));
     fixture.turn(X + ms(7));
     let elsewhere = served(&mut held);
     assert_ne!(elsewhere.cluster, first.cluster);
@@ -370,7 +367,7 @@ fn a_newcomer_does_not_take_a_place_that_somebody_waits_for() {
 fn who_waits_takes_no_more_than_the_gateways_share_of_the_room() {
     // Of four places two are this gateway's.
     let fixture = Fixture::new(policy(0), 1, 4).sharing(0.5);
-    let mut running: Vec<Choice> = (0..4).map(|at| fixture.chosen(budget(1000), ms(at))).collect();
+    let mut running: Vec<Placement> = (0..4).map(|at| fixture.chosen(budget(1000), ms(at))).collect();
     let mut waiting: Vec<WaiterHandle> = (4..8).map(|at| fixture.waits(budget(1000), ms(at))).collect();
     running.truncate(2);
     fixture.turn(ms(10));
@@ -384,7 +381,7 @@ fn who_waits_takes_no_more_than_the_gateways_share_of_the_room() {
 #[test]
 fn a_newcomers_right_to_a_place_passes_to_who_is_to_be_served_first() {
     let fixture = Fixture::new(policy(0), 1, 3).sharing(0.001);
-    let mut running: Vec<Choice> = (0..3).map(|at| fixture.chosen(budget(1000), ms(at))).collect();
+    let mut running: Vec<Placement> = (0..3).map(|at| fixture.chosen(budget(1000), ms(at))).collect();
     let mut first = fixture.waits(budget(1000), ms(3));
     let mut second = fixture.waits(budget(1000), ms(4));
     running.clear();
@@ -427,7 +424,7 @@ fn a_newcomer_with_a_free_cluster_is_not_held_up_by_those_who_wait_for_another()
     let mut held: Vec<WaiterHandle> = (0..10).map(|_| fixture.waits(key("k"), ms(1))).collect();
     let others = ["a", "b", "c", "d", "e", "f"];
     let began = others.map(|other| fixture.begin(key(other), ms(2)));
-    assert!(began.iter().any(|began| matches!(began, Began::Chosen(_))), "no key has another cluster");
+    assert!(began.iter().any(|began| matches!(began, Began::Placed(_))), "no key has another cluster");
     assert!(held.iter_mut().all(|held| outcome(held).is_none()));
 }
 
@@ -440,21 +437,21 @@ fn a_new_snapshot_concerns_everybody() {
     fixture.loads = vec![Arc::default(), Arc::default()];
     fixture.publish();
     fixture.turn(ms(3));
-    let places: Vec<Choice> = waiting[..2].iter_mut().map(served).collect();
+    let places: Vec<Placement> = waiting[..2].iter_mut().map(served).collect();
     assert_ne!(places[0].cluster, places[1].cluster);
     assert!(outcome(&mut waiting[2]).is_none());
-    assert_eq!(waiting[2].reason(), WaitedFor::Unavailable(UnavailableReason::NoCapacity));
+    assert_eq!(waiting[2].reason(), WaitedFor::Change(UnavailableReason::NoCapacity));
 }
 
 #[test]
 fn a_snapshot_between_the_decision_and_the_arming_of_the_bell_is_not_missed() {
     let mut fixture = Fixture::new(policy(0), 0, 1);
-    let Decided { target, waiter, version } = fixture.decided_to_wait(budget(1000), ms(1));
+    let newcomer = fixture.decided_to_wait(budget(1000), ms(1));
     fixture.loads = vec![Arc::default()];
     fixture.publish();
     let room = &fixture.core.waiting;
-    let mut waits = room.join(&fixture.core, target, waiter, version, fixture.start + ms(1)).unwrap();
-    assert!(room.wakeup.has_happened.get());
+    let mut waits = room.join(newcomer, fixture.time(ms(1))).unwrap();
+    assert!(fixture.core.decider.vacancies.wakeup.has_happened.get());
     fixture.turn(ms(1));
     served(&mut waits);
 }
@@ -539,7 +536,7 @@ fn who_cannot_be_in_time_any_more_is_told_so_at_once() {
                 assert_eq!(refusal.retry_after_s(), Some(1));
             }
             Began::Waits(_) => assert!(!is_shed),
-            Began::Chosen(choice) => panic!("{choice:?}"),
+            Began::Placed(choice) => panic!("{choice:?}"),
         }
     }
     let fixture = Fixture::new(policy(0), 1, 1);
@@ -578,7 +575,7 @@ fn who_has_its_place_where_many_wait_elsewhere_is_served_at_the_limit_too() {
     let _held = fixture.waits(key("k"), ms(1));
     let others = ["a", "b", "c", "d", "e", "f"];
     let began = others.map(|other| fixture.begin(key(other), ms(2)));
-    assert!(began.iter().any(|began| matches!(began, Began::Chosen(_))));
+    assert!(began.iter().any(|began| matches!(began, Began::Placed(_))));
 }
 
 #[test]
@@ -626,7 +623,7 @@ fn a_gateway_that_stops_tells_those_who_wait() {
     fixture.turn(ms(99));
     assert!(outcome(&mut waits).is_none());
     let due = fixture.core.waiting.next_due().unwrap();
-    assert_eq!(fixture.core.waiting.started + due, fixture.start + ms(100));
+    assert_eq!(due, fixture.time(ms(100)));
     fixture.turn(ms(100));
     assert_eq!(turned_away(&mut waits).code, ErrorCode::ShuttingDown);
     assert_eq!(fixture.refused(budget(10_000), ms(101)).code, ErrorCode::ShuttingDown);
@@ -644,7 +641,7 @@ fn a_crowd_is_decided_in_slices_and_nobody_is_left_out() {
         let due = fixture.core.waiting.next_due().unwrap();
         fixture.turn(ms(2) + ms(turn));
         left.push(fixture.count());
-        assert!(turn == 0 || due <= fixture.core.waiting.time(fixture.start + ms(2 + turn)));
+        assert!(turn == 0 || due <= fixture.time(ms(2 + turn)));
     }
     assert_eq!(left, [2500 - 1024, 2500 - 2048, 0]);
     assert!(crowd.iter_mut().all(|waiting| outcome(waiting).is_some_and(|outcome| outcome.is_ok())));
@@ -687,7 +684,7 @@ proptest! {
                 Step::Begin(priority, wait) => {
                     let headers = FromHeaders { priority: Some(priority), ..budget(wait) };
                     match fixture.begin(headers, now) {
-                        Began::Chosen(choice) => running.push(choice),
+                        Began::Placed(choice) => running.push(choice),
                         Began::Waits(handle) => waiting.push((now + ms(wait), handle)),
                         Began::Refused(_) => {}
                     }
@@ -723,18 +720,18 @@ proptest! {
                     waiting = still;
                     prop_assert_eq!(fixture.count() as usize, waiting.len());
                     // Whoever is left has been offered every place.
-                    fixture.core.loads.flush();
+                    fixture.core.decider.loads.flush();
                     let is_full = fixture.loads.iter().all(|load| load.running() >= 2);
                     prop_assert!(waiting.is_empty() || is_full);
                 }
                 Step::Leave(_) | Step::End(_) => {}
             }
-            fixture.core.loads.flush();
+            fixture.core.decider.loads.flush();
             prop_assert!(all.iter().all(|load| load.running() <= 2));
         }
         drop((running, waiting));
         prop_assert_eq!(fixture.count(), 0);
-        fixture.core.loads.flush();
+        fixture.core.decider.loads.flush();
         for load in &all {
             prop_assert_eq!((load.running(), load.queued(), load.queued_input()), (0, 0, Tokens(0)));
         }

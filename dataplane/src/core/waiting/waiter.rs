@@ -11,17 +11,18 @@ use std::{
     time::{Duration, Instant},
 };
 
-use stargate_routing::{Exclusions, RoutingRequest, TargetName, Ticket};
+use stargate_routing::{
+    Claim, Exclusions, Hold, Refused, RoutingRequest, TargetName, Ticket, WaitedFor, Waits,
+};
 
 use super::WaitRoom;
 use crate::{
+    core::placing::{Placement, Routed, refusal},
     error::Refusal,
-    observation::WaitedFor,
-    stages::choose::{Choice, Claim, Routed},
 };
 
 /// What a wait comes to.
-type Outcome = Result<Choice, Refusal>;
+pub(super) type Outcome = Result<Placement, Refusal>;
 
 /// A request that waits.
 pub(crate) struct Waiter {
@@ -30,12 +31,18 @@ pub(crate) struct Waiter {
     request: RoutingRequest<'static>,
     affinity_key: Option<Box<[u8]>>,
     exclusions: Exclusions,
-    arrived: Instant,
-    /// When, counted from the arrival, the decision may be another with nothing else changed.
-    until: Cell<Duration>,
-    reason: Cell<WaitedFor>,
+    arrived: Duration,
+    hold: Cell<Hold>,
     outcome: Cell<Option<Outcome>>,
     waker: RefCell<Option<Waker>>,
+}
+
+/// A request that was decided to wait, and has not joined those who do.
+pub(crate) struct Newcomer {
+    pub(crate) target: Arc<TargetName>,
+    pub(crate) waiter: Rc<Waiter>,
+    /// Of the snapshot that it was decided on.
+    pub(crate) version: u64,
 }
 
 /// The waiting itself: ends with the outcome. Dropping it takes the request out of its queue, and gives back a
@@ -52,43 +59,39 @@ pub(crate) struct WaiterHandle {
 
 impl fmt::Debug for Waiter {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "Waiter(for {:?} until {:?})", self.reason.get(), self.until.get())
+        write!(formatter, "Waiter({:?})", self.hold.get())
+    }
+}
+
+impl Waits for Waiter {
+    fn due(&self) -> Duration {
+        self.arrived.saturating_add(self.hold.get().until.min(self.routed.patience().deadline))
     }
 }
 
 impl Waiter {
-    /// A request whose decision is to wait until `until` for `reason`.
-    pub(crate) fn new(claim: &Claim<'_>, until: Duration, reason: WaitedFor) -> Rc<Self> {
-        let RoutingRequest { input_tokens, input_tokens_given, affinity_key, priority, slo, elapsed, .. } =
-            claim.request;
+    /// A request that is held.
+    pub(crate) fn new(routed: &Routed, claim: &Claim<'_>, hold: Hold) -> Rc<Self> {
         Rc::new(Self {
-            routed: claim.routed.clone(),
-            request: RoutingRequest {
-                input_tokens,
-                input_tokens_given,
-                affinity_key: None,
-                priority,
-                slo,
-                elapsed,
-                is_waiting: true,
-            },
-            affinity_key: affinity_key.map(Box::from),
+            routed: routed.clone(),
+            request: RoutingRequest { affinity_key: None, is_waiting: true, ..claim.request },
+            affinity_key: claim.request.affinity_key.map(Box::from),
             exclusions: claim.exclusions.clone(),
             arrived: claim.arrived,
-            until: Cell::new(until),
-            reason: Cell::new(reason),
+            hold: Cell::new(hold),
             outcome: Cell::new(None),
             waker: RefCell::default(),
         })
     }
 
+    /// When it has waited as long as it may.
+    pub(crate) fn deadline(&self) -> Duration {
+        self.arrived.saturating_add(self.routed.patience().deadline)
+    }
+
     pub(super) fn claim(&self) -> Claim<'_> {
-        Claim {
-            routed: &self.routed,
-            request: RoutingRequest { affinity_key: self.affinity_key.as_deref(), ..self.request },
-            exclusions: &self.exclusions,
-            arrived: self.arrived,
-        }
+        let request = RoutingRequest { affinity_key: self.affinity_key.as_deref(), ..self.request };
+        self.routed.claim(request, &self.exclusions, self.arrived)
     }
 
     pub(super) fn routed(&self) -> &Routed {
@@ -99,28 +102,17 @@ impl Waiter {
         self.request.priority
     }
 
-    pub(super) fn arrived(&self) -> Instant {
+    pub(super) fn arrived(&self) -> Duration {
         self.arrived
     }
 
-    /// When it has waited as long as it may.
-    pub(crate) fn deadline(&self) -> Instant {
-        self.arrived + self.routed.patience().deadline
+    /// How it is held, by its last decision.
+    pub(super) fn hold(&self) -> Hold {
+        self.hold.get()
     }
 
-    /// When it is to be decided again, whatever happens.
-    pub(super) fn due(&self) -> Instant {
-        self.deadline().min(self.arrived.checked_add(self.until.get()).unwrap_or_else(|| self.deadline()))
-    }
-
-    /// Until when it waits for what, by its last decision.
-    pub(super) fn waits(&self) -> (Duration, WaitedFor) {
-        (self.until.get(), self.reason.get())
-    }
-
-    pub(super) fn goes_on_waiting(&self, until: Duration, reason: WaitedFor) {
-        self.until.set(until);
-        self.reason.set(reason);
+    pub(super) fn goes_on_waiting(&self, hold: Hold) {
+        self.hold.set(hold);
     }
 
     /// Ends the wait. Call it once the waiter is out of its queue.
@@ -146,13 +138,14 @@ impl WaiterHandle {
 
     /// What it waits for, or did at last.
     pub(crate) fn reason(&self) -> WaitedFor {
-        self.waiter.reason.get()
+        self.waiter.hold().reason
     }
 
     /// The refusal for having waited too long.
     pub(crate) fn expired(&self) -> Refusal {
-        let (until, reason) = self.waiter.waits();
-        self.waiter.claim().expired(until, reason, &self.target.model, Instant::now())
+        let expired = Refused::Expired(self.waiter.hold());
+        let elapsed = self.waiter.claim().elapsed_at(self.room.decider.time(Instant::now()));
+        refusal(expired, self.waiter.routed.patience(), &self.target.model, elapsed)
     }
 }
 
@@ -173,6 +166,6 @@ impl Future for WaiterHandle {
 
 impl Drop for WaiterHandle {
     fn drop(&mut self) {
-        self.room.leave(&self.target, self.ticket, Instant::now());
+        self.room.leave(&self.target, self.ticket);
     }
 }
