@@ -4,8 +4,6 @@ use std::{borrow::Cow, time::Duration};
 
 use stargate_routing::AdmissionRefusal;
 
-use crate::observation::Rejection;
-
 /// Stable, machine-readable name of an error answered by this gateway (`x-stargate-error-code`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorCode {
@@ -85,6 +83,19 @@ pub struct ErrorRow {
     pub fault: Fault,
     /// Seconds for `Retry-After`, where coming again can help.
     pub retry_after_s: Option<u32>,
+}
+
+/// Why a request was not let in, or not waited for any longer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Rejection {
+    /// It does not satisfy what its method asks for.
+    Admission(AdmissionRefusal),
+    /// Too many wait for its target already.
+    TooManyWaiters,
+    /// It cannot get its first token within its SLO any more.
+    SloUnreachable,
+    /// It has waited as long as it may.
+    WaitExpired,
 }
 
 /// A request that this gateway answers itself, with an error.
@@ -188,6 +199,20 @@ impl From<AdmissionRefusal> for ErrorCode {
             AdmissionRefusal::InputTokensRequired => Self::InputTokensRequired,
             AdmissionRefusal::InputWorkLimitExceeded => Self::InputWorkLimitExceeded,
             AdmissionRefusal::InputWorkCapacityUnavailable => Self::InputWorkCapacityUnavailable,
+        }
+    }
+}
+
+// === impl Rejection ===
+
+impl Rejection {
+    /// The value of the metric label `reason`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Admission(refusal) => refusal.as_str(),
+            Self::TooManyWaiters => "too_many_waiters",
+            Self::SloUnreachable => "slo_unreachable",
+            Self::WaitExpired => "wait_expired",
         }
     }
 }

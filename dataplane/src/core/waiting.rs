@@ -25,8 +25,7 @@ pub(crate) use self::{
 };
 use crate::{
     core::{Core, bell::Bell, levels::Levels, wakeup::Wakeup},
-    error::{ErrorCode, Refusal},
-    observation::Rejection,
+    error::{ErrorCode, Refusal, Rejection},
 };
 
 /// All waiters of one core.

@@ -17,10 +17,12 @@ use crate::{
     http::{Method, RequestHead, ResponseHead, Version},
     io::{
         client::{
-            race::{First, Raced, first, race},
+            race::{Raced, race},
             watch::ClientWatch,
         },
-        socket::{Peek, Socket},
+        engine::socket::EngineSocket,
+        first::{First, first},
+        socket::Peek,
         write::{WriteEnd, write_all},
     },
     observation::AttemptResult,
@@ -45,7 +47,7 @@ pub(crate) struct Outbound<'a> {
 /// A connection to a backend with a request on it.
 #[derive(Debug)]
 pub(crate) struct Upstream {
-    pub(crate) socket: Socket,
+    pub(crate) socket: EngineSocket,
     pub(crate) backend: Arc<Backend>,
     is_reused: bool,
     /// The whole request was handed to the kernel.
@@ -126,7 +128,7 @@ async fn connect(
         return Ok(Upstream::new(socket, backend, true, active));
     }
     let limit = core.settings.timeouts.connect;
-    let failure = match race(Socket::connect(backend.address), client, limit).await {
+    let failure = match race(EngineSocket::connect(backend.address), client, limit).await {
         Raced::Done(Ok(socket)) => {
             core.shared.tcp_info.connected(backend, &socket);
             return Ok(Upstream::new(socket, backend, false, active));
@@ -324,7 +326,7 @@ impl<'a> Outbound<'a> {
 // === impl Upstream ===
 
 impl Upstream {
-    fn new(socket: Socket, backend: &Arc<Backend>, is_reused: bool, active: Counted) -> Self {
+    fn new(socket: EngineSocket, backend: &Arc<Backend>, is_reused: bool, active: Counted) -> Self {
         Self { socket, backend: backend.clone(), is_reused, is_written: false, _active: active }
     }
 

@@ -22,12 +22,12 @@ use crate::{
         reserved::Reserved,
         waiting::{Waiter, pass},
     },
-    error::{ErrorCode, Refusal},
+    error::{ErrorCode, Refusal, Rejection},
     io::client::{
         Client,
         race::{Raced, race},
     },
-    observation::{Rejection, Selection, WaitedFor},
+    observation::{Selection, WaitedFor},
     stages::{
         account::Exchange,
         attempts::{Derived, ProxyEnd},

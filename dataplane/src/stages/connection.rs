@@ -3,10 +3,13 @@
 use std::{rc::Rc, time::Instant};
 
 use crate::{
-    core::{Core, Registration},
+    core::{
+        Core,
+        clients::{OpenConnection, Registration},
+    },
     error::{ErrorCode, Refusal},
     http::{BodyFraming, Method, RequestHead},
-    io::{client::Client, socket::Socket},
+    io::client::{Client, socket::ClientSocket},
     stages::{
         account::{Ended, Exchange},
         answer::Answer,
@@ -45,9 +48,10 @@ enum ProxiedEnd {
 }
 
 /// Serves a connection to its end.
-pub(crate) async fn serve(core: Rc<Core>, socket: Socket) {
-    let registration = Registration::new(core.clone(), socket.clone());
-    let mut client = Client::new(core.clone(), socket);
+pub(crate) async fn serve(core: Rc<Core>, open: OpenConnection, socket: ClientSocket) {
+    let registration = Registration::new(open, socket.clone());
+    let write_limit = core.settings.timeouts.write;
+    let mut client = Client::new(socket, core.deadlines.clone(), core.buffers.clone(), write_limit);
     let max_requests = core.settings.limits.max_requests_per_connection;
     let mut served = 0;
     loop {

@@ -10,7 +10,7 @@ use std::{
 };
 
 use crate::{
-    core::{Core, Shared, levels::Counted},
+    core::{Core, levels::Counted, shared::Shared},
     error::{ErrorCode, Refusal},
     http::{BodyFraming, ChunkedDecoder, RequestHead, RequestRefused, Version},
     io::client::{Client, ReadEnd},

@@ -19,7 +19,7 @@ use crate::{
             Client,
             race::{Raced, race},
         },
-        socket::Socket,
+        engine::socket::EngineSocket,
         write::WriteEnd,
     },
     observation::AttemptResult,
@@ -173,7 +173,7 @@ fn write_head(
 async fn relay_body(
     core: &Core,
     client: &mut Client,
-    upstream: &Socket,
+    upstream: &EngineSocket,
     body: &mut RelayBody,
     first: Vec<u8>,
     progress: &mut Progress,
@@ -207,7 +207,7 @@ async fn relay_body(
     Ok(())
 }
 
-async fn wait(upstream: &Socket, client: &mut Client, idle: Duration) -> Result<(), Cut> {
+async fn wait(upstream: &EngineSocket, client: &mut Client, idle: Duration) -> Result<(), Cut> {
     match race(upstream.readable(), &mut client.watch, idle).await {
         Raced::Done(_) => Ok(()),
         Raced::ClientLeft => Err(Cut::ClientLeft),

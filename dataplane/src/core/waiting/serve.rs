@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::pass::serve_all;
-use crate::{core::Core, io::client::race::first};
+use crate::{core::Core, io::first::first};
 
 /// Serves the waiters of a core, until the runtime ends.
 pub(crate) async fn serve(core: &Core) {

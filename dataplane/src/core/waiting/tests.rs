@@ -13,8 +13,7 @@ use stargate_routing::{
 
 use super::{pass::serve_all, *};
 use crate::{
-    SharedSnapshot,
-    core::Shared,
+    core::shared::{Shared, SharedSnapshot},
     observation::WaitedFor,
     settings::Settings,
     stages::{
