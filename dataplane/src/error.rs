@@ -110,6 +110,15 @@ pub(crate) struct Refusal {
     pub(crate) rejection: Option<Rejection>,
 }
 
+/// Why a request gets no engine's answer.
+#[derive(Clone, Debug)]
+pub(crate) enum Unserved {
+    /// It is answered with an error of this gateway's.
+    Refused(Refusal),
+    /// The client has left, or has said nothing for too long: there is nobody to answer.
+    ClientLeft,
+}
+
 /// Longest that a client is told to stay away.
 const RETRY_AFTER_MAX_S: u64 = 600;
 
@@ -129,7 +138,7 @@ impl Refusal {
         Self { rejection: Some(rejection), ..Self::new(code, message) }
     }
 
-    /// The same, saying when coming again may help.
+    /// Says also when coming again may help.
     pub(crate) fn retry_after(self, wait: Duration) -> Self {
         Self { retry_after: Some(wait), ..self }
     }
@@ -140,6 +149,14 @@ impl Refusal {
         let known = self.retry_after.unwrap_or_default();
         let known_s = known.as_secs().saturating_add(u64::from(known.subsec_nanos() > 0));
         Some(known_s.clamp(least, RETRY_AFTER_MAX_S))
+    }
+}
+
+// === impl Unserved ===
+
+impl From<Refusal> for Unserved {
+    fn from(refusal: Refusal) -> Self {
+        Self::Refused(refusal)
     }
 }
 

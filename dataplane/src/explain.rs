@@ -11,9 +11,8 @@ use crate::{
     routing_expression::method_of,
     settings::Settings,
     stages::{
-        attempts::{Derived, derive, leading_messages},
         choose::unknown_target,
-        derive::FromHeaders,
+        derive::{Derived, FromHeaders, derive, leading_messages},
     },
 };
 

@@ -12,8 +12,8 @@ use std::{
 use stargate_routing::Backend;
 
 use crate::{
-    core::{Core, levels::Counted},
-    error::ErrorCode,
+    core::{Core, levels::Counted, reserved::Reserved},
+    error::{ErrorCode, Refusal},
     http::{Method, RequestHead, ResponseHead, Version},
     io::{
         client::{
@@ -26,6 +26,7 @@ use crate::{
         write::{WriteEnd, write_all},
     },
     observation::AttemptResult,
+    retry::Setback,
 };
 
 /// Bodies up to this are copied behind the head, for one plain write; longer ones are written in place.
@@ -66,6 +67,13 @@ pub(crate) struct Response {
     pub(crate) rest: Vec<u8>,
     /// From sending to the head.
     pub(crate) first_byte: Duration,
+}
+
+/// A response to relay, with the reservation that it holds.
+pub(crate) struct Answered {
+    pub(crate) response: Box<Response>,
+    pub(crate) reserved: Reserved,
+    pub(crate) cluster_id: Arc<str>,
 }
 
 /// How an attempt ended.
@@ -378,9 +386,30 @@ impl Upstream {
     }
 }
 
+// === impl AttemptEnd ===
+
+impl AttemptEnd {
+    /// What kept it from serving its request, if that is not the client's leaving.
+    pub(crate) fn setback(&self) -> Option<Setback> {
+        match self {
+            Self::Responded(response) if response.head.retryable => {
+                Some(Setback::Rejected { is_queue_mismatch: response.head.queue_estimate_mismatch })
+            }
+            Self::Failed(AttemptFailure { is_safe_to_retry, is_stale, .. }) => {
+                Some(Setback::Failed { is_safe_to_retry: *is_safe_to_retry, is_stale: *is_stale })
+            }
+            Self::Responded(_) | Self::ClientLeft => None,
+        }
+    }
+}
+
 // === impl AttemptFailure ===
 
 impl AttemptFailure {
+    pub(crate) fn into_refusal(self) -> Refusal {
+        Refusal::new(self.code, self.message)
+    }
+
     fn at(mut self, backend: &Backend) -> Self {
         self.message = format!("backend `{}`: {}", backend.backend_id, self.message);
         self

@@ -22,17 +22,13 @@ use crate::{
         reserved::Reserved,
         waiting::{Waiter, pass},
     },
-    error::{ErrorCode, Refusal, Rejection},
+    error::{ErrorCode, Refusal, Rejection, Unserved},
     io::client::{
         Client,
         race::{Raced, race},
     },
     observation::{Selection, WaitedFor},
-    stages::{
-        account::Exchange,
-        attempts::{Derived, ProxyEnd},
-        routing_method,
-    },
+    stages::{account::Exchange, derive::Derived, routing_method},
 };
 
 /// How long past its deadline a waiter looks after itself: only if whoever serves waiters failed.
@@ -115,7 +111,7 @@ pub(crate) async fn choose(
     derived: &Derived,
     routed: &mut Option<Routed>,
     exclusions: &Exclusions,
-) -> Result<Result<Choice, Refusal>, ProxyEnd> {
+) -> Result<Choice, Unserved> {
     let began = Instant::now();
     let end = match first_decision(core, exchange, derived, routed, exclusions, began) {
         First::Chosen(choice) => Ok(choice),
@@ -132,7 +128,7 @@ pub(crate) async fn choose(
                         Raced::TimedOut => Err(waiting.expired()),
                         Raced::ClientLeft => {
                             exchange.routing += began.elapsed();
-                            return Err(ProxyEnd::ClientLeft);
+                            return Err(Unserved::ClientLeft);
                         }
                     }
                 }
@@ -140,7 +136,7 @@ pub(crate) async fn choose(
         }
     };
     exchange.routing += began.elapsed();
-    Ok(end)
+    end.map_err(Unserved::Refused)
 }
 
 pub(crate) fn first_decision(

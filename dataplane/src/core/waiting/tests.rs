@@ -18,9 +18,8 @@ use crate::{
     settings::Settings,
     stages::{
         account::Exchange,
-        attempts::Derived,
         choose::{Choice, First, Routed, first_decision},
-        derive::FromHeaders,
+        derive::{Derived, FromHeaders},
     },
 };
 
