@@ -4,8 +4,6 @@ use std::{borrow::Cow, time::Duration};
 
 use stargate_routing::AdmissionRefusal;
 
-use crate::observation::Rejection;
-
 /// Stable, machine-readable name of an error answered by this gateway (`x-stargate-error-code`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ErrorCode {
@@ -87,6 +85,19 @@ pub struct ErrorRow {
     pub retry_after_s: Option<u32>,
 }
 
+/// Why a request was not let in, or not waited for any longer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Rejection {
+    /// It does not satisfy what its method asks for.
+    Admission(AdmissionRefusal),
+    /// Too many wait for its target already.
+    TooManyWaiters,
+    /// It cannot get its first token within its SLO any more.
+    SloUnreachable,
+    /// It has waited as long as it may.
+    WaitExpired,
+}
+
 /// A request that this gateway answers itself, with an error.
 #[derive(Clone, Debug)]
 pub(crate) struct Refusal {
@@ -99,12 +110,12 @@ pub(crate) struct Refusal {
     pub(crate) rejection: Option<Rejection>,
 }
 
-/// Why a request has no response to relay.
-#[derive(Debug)]
+/// Why a request gets no engine's answer.
+#[derive(Clone, Debug)]
 pub(crate) enum Unserved {
-    /// It is to be answered with an error.
+    /// It is answered with an error of this gateway's.
     Refused(Refusal),
-    /// The client has left: there is nobody to answer.
+    /// The client has left, or has said nothing for too long: there is nobody to answer.
     ClientLeft,
 }
 
@@ -127,7 +138,7 @@ impl Refusal {
         Self { rejection: Some(rejection), ..Self::new(code, message) }
     }
 
-    /// The same, saying when coming again may help.
+    /// Says also when coming again may help.
     pub(crate) fn retry_after(self, wait: Duration) -> Self {
         Self { retry_after: Some(wait), ..self }
     }
@@ -205,6 +216,20 @@ impl From<AdmissionRefusal> for ErrorCode {
             AdmissionRefusal::InputTokensRequired => Self::InputTokensRequired,
             AdmissionRefusal::InputWorkLimitExceeded => Self::InputWorkLimitExceeded,
             AdmissionRefusal::InputWorkCapacityUnavailable => Self::InputWorkCapacityUnavailable,
+        }
+    }
+}
+
+// === impl Rejection ===
+
+impl Rejection {
+    /// The value of the metric label `reason`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Admission(refusal) => refusal.as_str(),
+            Self::TooManyWaiters => "too_many_waiters",
+            Self::SloUnreachable => "slo_unreachable",
+            Self::WaitExpired => "wait_expired",
         }
     }
 }

@@ -11,10 +11,7 @@ use crate::{
     http::RequestHead,
     routing_expression::method_of,
     settings::Settings,
-    stages::{
-        attempts::{Derived, derive, leading_messages},
-        derive::FromHeaders,
-    },
+    stages::derive::{Derived, FromHeaders, derive, leading_messages},
 };
 
 /// A request that has been read, with what it would be routed by.

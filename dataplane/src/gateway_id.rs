@@ -1,10 +1,22 @@
-//! Which gateway an attempt came from: engines see it in `x-stargate-attempt`, and name it in their reports.
+//! Which gateway an attempt came from, and which of its attempts it is: engines see both in `x-stargate-attempt`, and
+//! name them in their reports.
 
 use std::{fmt, str::FromStr};
 
 /// Names one run of a gateway, so that its attempts are never taken for those of another or of its own former run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct GatewayId(u32);
+
+/// Names an attempt uniquely, so that a stats publisher can say which ones its report includes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AttemptStamp {
+    /// Drawn when the process started.
+    pub(crate) gateway: GatewayId,
+    /// CPU number.
+    pub(crate) core: usize,
+    /// Counts the core's attempts at the backend, from 1 and without gaps.
+    pub(crate) sequence: u64,
+}
 
 /// A text that names no gateway.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -45,6 +57,14 @@ impl FromStr for GatewayId {
             text.len() == Self::DIGITS && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
         let id = if is_canonical { u32::from_str_radix(text, 16).ok() } else { None };
         id.map(Self).ok_or(InvalidGatewayId)
+    }
+}
+
+// === impl AttemptStamp ===
+
+impl fmt::Display for AttemptStamp {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{}.{}.{}", self.gateway, self.core, self.sequence)
     }
 }
 

@@ -4,9 +4,9 @@
 use std::{sync::Arc, time::Duration};
 
 use crossbeam::queue::ArrayQueue;
-use stargate_routing::{AdmissionRefusal, AlgorithmKind, Backend, TargetName, Tokens, WaitedFor};
+use stargate_routing::{AlgorithmKind, Backend, TargetName, Tokens, WaitedFor};
 
-use crate::error::ErrorCode;
+use crate::error::{ErrorCode, Rejection};
 
 /// Observations one core can hold between two drains: 100 ms at 300 000 requests a second and two
 /// observations each.
@@ -98,19 +98,6 @@ pub struct Selection {
     pub after_kv_skip: bool,
 }
 
-/// Why a request was not let in, or not waited for any longer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Rejection {
-    /// It does not satisfy what its method asks for.
-    Admission(AdmissionRefusal),
-    /// Too many wait for its target already.
-    TooManyWaiters,
-    /// It cannot get its first token within its SLO any more.
-    SloUnreachable,
-    /// It has waited as long as it may.
-    WaitExpired,
-}
-
 /// The facts of a failed request.
 #[derive(Debug)]
 pub struct Failure {
@@ -171,20 +158,6 @@ impl AttemptResult {
             Self::Timeout => "timeout",
             Self::Cut => "cut",
             Self::Cancelled => "cancelled",
-        }
-    }
-}
-
-// === impl Rejection ===
-
-impl Rejection {
-    /// The value of the metric label `reason`.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Admission(refusal) => refusal.as_str(),
-            Self::TooManyWaiters => "too_many_waiters",
-            Self::SloUnreachable => "slo_unreachable",
-            Self::WaitExpired => "wait_expired",
         }
     }
 }

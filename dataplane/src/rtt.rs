@@ -12,7 +12,7 @@ mod monitor;
 mod tcp_info;
 
 use std::{
-    fmt,
+    fmt, io,
     path::PathBuf,
     sync::{Arc, mpsc},
     thread::JoinHandle,
@@ -49,6 +49,15 @@ pub enum Severity {
 pub struct RttError {
     asked_for: RttChoice,
     reason: String,
+}
+
+/// Why the service did not start.
+#[derive(Debug)]
+pub(crate) enum RttStartError {
+    /// No source can be used.
+    Source(RttError),
+    /// Its thread cannot be started.
+    Thread(io::Error),
 }
 
 /// The service, for the control plane; clones are the same one. Calls may block for system calls.
@@ -183,7 +192,7 @@ fn choose<K, A: fmt::Display, T: fmt::Display>(
 
 impl RttService {
     /// Settles on a source and tells which.
-    pub(crate) fn start(settings: RttSettings, mut tell: Tell) -> Result<Self, crate::StartError> {
+    pub(crate) fn start(settings: RttSettings, mut tell: Tell) -> Result<Self, RttStartError> {
         let options = kernel::Options {
             log: match settings.kernel_log {
                 KernelLog::Faults => kernel::LogLevel::Faults,
@@ -191,7 +200,8 @@ impl RttService {
             },
             ..kernel::Options::default()
         };
-        let chosen = choose(settings.source, || KernelRtt::attach(options), TcpInfoSource::check)?;
+        let chosen = choose(settings.source, || KernelRtt::attach(options), TcpInfoSource::check)
+            .map_err(RttStartError::Source)?;
         let tcp_info = Arc::new(TcpInfoSource::default());
         if chosen.source == RttSource::TcpInfo {
             tcp_info.turn_on();
@@ -223,7 +233,7 @@ impl RttService {
                 let thread = std::thread::Builder::new()
                     .name("stargate-rtt".to_owned())
                     .spawn(move || monitor.run(&stopped, &mut tell))
-                    .map_err(crate::StartError::Thread)?;
+                    .map_err(RttStartError::Thread)?;
                 Some((stop, thread))
             }
         };

@@ -12,7 +12,7 @@ use std::{
 
 use crate::{
     core::Core,
-    io::client::race::{First, first},
+    io::first::{First, first},
 };
 
 /// Longer than any reservation lives.

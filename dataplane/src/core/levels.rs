@@ -11,10 +11,46 @@ use std::{
 };
 
 use crossbeam::utils::CachePadded;
-
 use stargate_routing::ReservationCounts;
 
-use crate::CoreLevels;
+/// Levels of one core at one moment, for gauges.
+#[derive(Clone, Debug, Default)]
+pub struct CoreLevels {
+    /// CPU number.
+    pub cpu: usize,
+    /// Which driver it runs on: `io_uring (defer_taskrun)`, `io_uring (coop_taskrun)`, `io_uring`, `epoll`.
+    pub driver: &'static str,
+    /// Client connections: with a request in progress.
+    pub client_active: u64,
+    /// Client connections: waiting for a request.
+    pub client_idle: u64,
+    /// Upstream connections: in use.
+    pub upstream_active: u64,
+    /// Upstream connections: idle in the pool.
+    pub upstream_idle: u64,
+    /// Bytes of request bodies held for replay, bodies of 16 KiB and more.
+    pub replay_bytes: u64,
+    /// Requests that wait for a place.
+    pub waiters: u64,
+    /// Version of the snapshot that it last looked at.
+    pub snapshot_version: u64,
+    /// Share of time spent working, 0..=1, over the last second.
+    pub busy_ratio: f64,
+    /// Observations dropped because the queue was full, since start.
+    pub observations_dropped: u64,
+    /// Times that accepting paused at a limit, since start.
+    pub accept_paused: u64,
+    /// Requests that met a panic, since start.
+    pub panics: u64,
+    /// Routing expressions that were found as they had been read before, since start.
+    pub expressions_found: u64,
+    /// Routing expressions that were read, since start.
+    pub expressions_read: u64,
+    /// Routing expressions that were refused, since start.
+    pub expressions_refused: u64,
+    /// What has become of its reservations, as of some moment within the last tick of 25 ms.
+    pub reservations: ReservationCounts,
+}
 
 /// A value with one writer.
 #[derive(Debug, Default)]

@@ -1,69 +1,53 @@
 //! The state of one core: everything that its connections share, none of it behind a lock.
 
 pub(crate) mod bell;
+pub(crate) mod clients;
+pub(crate) mod contain_panic;
 pub(crate) mod drain;
 pub(crate) mod flush;
 pub(crate) mod levels;
 pub(crate) mod placing;
+pub(crate) mod shared;
 pub(crate) mod waiting;
 pub(crate) mod wakeup;
 
 use std::{
     cell::{Cell, RefCell},
     rc::Rc,
-    sync::{
-        Arc,
-        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
-    },
+    sync::Arc,
     time::Instant,
 };
 
 use crossbeam::queue::ArrayQueue;
-use slab::Slab;
 use stargate_routing::{CoreLoads, Snapshot};
 
+use self::{
+    bell::Bell,
+    clients::Clients,
+    drain::Drain,
+    levels::Levels,
+    placing::Decider,
+    shared::{Shared, SharedSnapshot},
+    waiting::WaitRoom,
+};
 use crate::{
-    GatewayId, SharedSnapshot,
-    core::{bell::Bell, drain::Drain, levels::Levels, placing::Decider, waiting::WaitRoom},
-    io::{
-        buffers::Buffers,
-        deadlines::Deadlines,
-        engine::pool::Pool,
-        socket::{Peek, Socket},
-    },
+    gateway_id::AttemptStamp,
+    io::{buffers::Buffers, deadlines::Deadlines, engine::pool::Pool},
     observation::Observation,
     request_id::RequestId,
     retry::budget::RetryBudget,
     routing_expression::MethodCache,
-    rtt::TcpInfoSource,
     settings::{Reservations, Settings},
-    stages::upstream_request::AttemptStamp,
 };
-
-/// What all cores share besides the snapshot and the load counters in it.
-#[derive(Debug, Default)]
-pub(crate) struct Shared {
-    /// When the data plane started, in Unix seconds.
-    pub(crate) started_unix_s: u64,
-    /// Tells this process's attempts from another's.
-    pub(crate) gateway: GatewayId,
-    /// How many cores there are.
-    pub(crate) cores: usize,
-    /// Client connections open.
-    pub(crate) connections: AtomicUsize,
-    /// Bytes of request bodies held for replay.
-    pub(crate) replay_bytes: AtomicU64,
-    /// Tells round trips to backends, where nobody better does.
-    pub(crate) tcp_info: Arc<TcpInfoSource>,
-}
 
 /// One core.
 pub(crate) struct Core {
     pub(crate) settings: Arc<Settings>,
     pub(crate) levels: Arc<Levels>,
     pub(crate) shared: Arc<Shared>,
-    pub(crate) buffers: Buffers,
+    pub(crate) buffers: Rc<Buffers>,
     pub(crate) deadlines: Rc<Deadlines>,
+    pub(crate) clients: Rc<Clients>,
     pub(crate) pool: RefCell<Pool>,
     pub(crate) retry_budget: RefCell<RetryBudget>,
     pub(crate) rng: RefCell<fastrand::Rng>,
@@ -71,24 +55,11 @@ pub(crate) struct Core {
     pub(crate) waiting: Rc<WaitRoom>,
     pub(crate) methods: RefCell<MethodCache>,
     observations: Arc<ArrayQueue<Observation>>,
-    clients: RefCell<Slab<Registered>>,
     /// Reservations that had lapsed when the core last looked.
     lapsed: Cell<u64>,
     /// Listeners open.
     pub(crate) listening: Cell<usize>,
     pub(crate) drain: Drain,
-}
-
-#[derive(Debug)]
-struct Registered {
-    socket: Socket,
-    is_idle: bool,
-}
-
-/// A client connection's place in the register of its core, for as long as it lives.
-pub(crate) struct Registration {
-    core: Rc<Core>,
-    key: usize,
 }
 
 // === impl Core ===
@@ -107,15 +78,15 @@ impl Core {
         let loads = CoreLoads::new(levels.cpu as u32, shared.cores, ttl_min..=ttl_max);
         let decider = Rc::new(Decider::new(loads, snapshot, levels.clone(), now));
         Self {
-            buffers: Buffers::default(),
+            buffers: Rc::default(),
             deadlines: Rc::new(Deadlines::new(now)),
+            clients: Rc::new(Clients::new(levels.clone(), shared.clone())),
             pool: RefCell::new(Pool::new(settings.pool.clone())),
             retry_budget: RefCell::new(RetryBudget::new(&settings.retry, now)),
             waiting: Rc::new(WaitRoom::new(decider.clone(), bell, levels.clone())),
             decider,
             rng: RefCell::new(fastrand::Rng::new()),
             methods: RefCell::default(),
-            clients: RefCell::default(),
             lapsed: Cell::new(0),
             listening: Cell::new(0),
             drain: Drain::default(),
@@ -155,24 +126,12 @@ impl Core {
     /// Ends idle connections now and others after the response that is under way.
     pub(crate) fn start_draining(&self) {
         self.drain.set();
-        for client in self.clients.borrow().iter().map(|(_, client)| client) {
-            // One on which a request is arriving is answered first.
-            if client.is_idle && client.socket.peek() == Peek::Quiet {
-                client.socket.shutdown();
-            }
-        }
-    }
-
-    /// Ends every client connection now. Returns how many were serving a request.
-    pub(crate) fn cut_all(&self) -> u64 {
-        let clients = self.clients.borrow();
-        clients.iter().for_each(|(_, client)| client.socket.shutdown());
-        clients.iter().filter(|(_, client)| !client.is_idle).count() as u64
+        self.clients.end_idle();
     }
 
     /// Whether anything is left to end: a thread that ends before would leave it to nobody.
     pub(crate) fn is_busy(&self) -> bool {
-        self.listening.get() > 0 || !self.clients.borrow().is_empty()
+        self.listening.get() > 0 || !self.clients.is_empty()
     }
 
     /// What is to be looked at often: passed deadlines, the current snapshot (so that no core keeps an old one),
@@ -203,42 +162,5 @@ impl Core {
         pool.sweep(now);
         self.levels.upstream_idle.set(pool.count());
         self.waiting.sweep(now);
-    }
-}
-
-// === impl Registration ===
-
-impl Registration {
-    pub(crate) fn new(core: Rc<Core>, socket: Socket) -> Self {
-        let key = core.clients.borrow_mut().insert(Registered { socket, is_idle: true });
-        core.levels.client_idle.add(1);
-        Self { core, key }
-    }
-
-    /// Whether the connection waits for a request.
-    pub(crate) fn set_idle(&self, is_idle: bool) {
-        let mut clients = self.core.clients.borrow_mut();
-        let client = &mut clients[self.key];
-        if client.is_idle != is_idle {
-            client.is_idle = is_idle;
-            let levels = &self.core.levels;
-            let (from, to) = if is_idle {
-                (&levels.client_active, &levels.client_idle)
-            } else {
-                (&levels.client_idle, &levels.client_active)
-            };
-            from.set(from.get() - 1);
-            to.add(1);
-        }
-    }
-}
-
-impl Drop for Registration {
-    fn drop(&mut self) {
-        let client = self.core.clients.borrow_mut().remove(self.key);
-        let levels = &self.core.levels;
-        let level = if client.is_idle { &levels.client_idle } else { &levels.client_active };
-        level.set(level.get() - 1);
-        self.core.shared.connections.fetch_sub(1, Relaxed);
     }
 }

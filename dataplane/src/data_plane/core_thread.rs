@@ -2,7 +2,6 @@
 
 use std::{
     io,
-    net::SocketAddr,
     os::unix::net::UnixStream as StdUnixStream,
     pin::pin,
     rc::Rc,
@@ -14,19 +13,22 @@ use std::{
 use crossbeam::queue::ArrayQueue;
 use monoio::net::{TcpListener, UnixStream};
 
+use super::start_error::StartError;
 use crate::{
-    SharedSnapshot, StartError,
     core::{
-        Core, Shared,
+        Core,
         bell::{Bell, Ear},
+        contain_panic::contain_panic,
         flush::flush,
         levels::Levels,
+        shared::{Shared, SharedSnapshot},
         waiting::serve,
     },
+    cpus,
     io::{
-        client::race::{First, contain_panic, first},
         deadlines::TICK,
         driver::CoreRuntime,
+        first::{First, first},
     },
     observation::Observation,
     settings::Settings,
@@ -104,7 +106,8 @@ struct Wires {
 }
 
 fn run(start: Start, wires: Wires, started: &mpsc::SyncSender<Result<Arc<Levels>, StartError>>) -> u64 {
-    let mut runtime = match pin_to(start.cpu)
+    let mut runtime = match cpus::pin_to(start.cpu)
+        .map_err(|_| StartError::Core { cpu: start.cpu, allowed: cpus::allowed() })
         .and_then(|()| CoreRuntime::new(start.settings.driver).map_err(StartError::Driver))
     {
         Ok(runtime) => runtime,
@@ -175,12 +178,12 @@ async fn hear(core: Rc<Core>, ear: Ear) {
 /// Keeps house until the core is asked to drain.
 async fn serve_until(core: &Core, drained: UnixStream) {
     let mut asked = pin!(drained.readable(false));
-    let (mut wall, mut cpu) = (Instant::now(), thread_cpu_time());
+    let (mut wall, mut cpu) = (Instant::now(), cpus::thread_time());
     loop {
         if let First::Left(_) = first(asked.as_mut(), monoio::time::sleep(HOUSEKEEPING)).await {
             return;
         }
-        let (wall_now, cpu_now) = (Instant::now(), thread_cpu_time());
+        let (wall_now, cpu_now) = (Instant::now(), cpus::thread_time());
         let busy = cpu_now.saturating_sub(cpu).as_secs_f64() / (wall_now - wall).as_secs_f64();
         core.levels.busy_permille.set((busy * 1000.0) as u64);
         (wall, cpu) = (wall_now, cpu_now);
@@ -203,54 +206,10 @@ async fn drain(core: &Core) -> u64 {
         core.start_draining();
         is_busy = core.is_busy();
     }
-    let cut = core.cut_all();
+    let cut = core.clients.cut_all();
     let deadline = Instant::now() + CUT_GRACE;
     while core.is_busy() && Instant::now() < deadline {
         monoio::time::sleep(DRAIN_LOOK).await;
     }
     cut
-}
-
-/// CPU time that the calling thread has taken.
-pub(crate) fn thread_cpu_time() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
-    Duration::new(time.tv_sec.try_into().unwrap_or_default(), time.tv_nsec.try_into().unwrap_or_default())
-}
-
-// === CPUs and listeners ===
-
-/// The CPUs that this process may use.
-pub(crate) fn allowed_cpus() -> Vec<usize> {
-    let allowed = rustix::thread::sched_getaffinity(None).unwrap_or_default();
-    (0..rustix::thread::CpuSet::MAX_CPU).filter(|cpu| allowed.is_set(*cpu)).collect()
-}
-
-fn pin_to(cpu: usize) -> Result<(), StartError> {
-    let mut set = rustix::thread::CpuSet::new();
-    set.set(cpu);
-    rustix::thread::sched_setaffinity(None, &set)
-        .map_err(|_| StartError::Core { cpu, allowed: allowed_cpus() })
-}
-
-/// A listener of one core on `address`; all cores' listeners share the port, and the kernel spreads
-/// connections over them.
-pub(crate) fn listen(address: SocketAddr) -> Result<std::net::TcpListener, StartError> {
-    /// Connections that the kernel holds for a core that is busy; cut to `net.core.somaxconn`.
-    const BACKLOG: i32 = 4096;
-
-    let bound = || -> io::Result<std::net::TcpListener> {
-        let socket =
-            socket2::Socket::new(socket2::Domain::for_address(address), socket2::Type::STREAM, None)?;
-        if address.is_ipv6() {
-            // `[::]` and `0.0.0.0` can then both be listened on.
-            socket.set_only_v6(true)?;
-        }
-        socket.set_reuse_address(true)?;
-        socket.set_reuse_port(true)?;
-        socket.set_nonblocking(true)?;
-        socket.bind(&address.into())?;
-        socket.listen(BACKLOG)?;
-        Ok(socket.into())
-    };
-    bound().map_err(|source| StartError::Listen { address, source })
 }

@@ -8,5 +8,6 @@ pub(crate) mod client;
 pub(crate) mod deadlines;
 pub(crate) mod driver;
 pub(crate) mod engine;
+pub(crate) mod first;
 pub(crate) mod socket;
 pub(crate) mod write;

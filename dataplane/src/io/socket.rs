@@ -12,6 +12,7 @@
 
 use std::{
     cell::UnsafeCell,
+    future::Future,
     io::{self, IoSlice},
     mem::size_of,
     net::SocketAddr,
@@ -34,6 +35,13 @@ use rustix::{
 #[derive(Clone, Debug)]
 pub(crate) struct Socket {
     stream: Rc<UnsafeCell<TcpStream>>,
+}
+
+/// A connection that takes what is written to it together with its buffer, as an operation of the ring does.
+pub(crate) trait WriteOwned {
+    /// Writes some of `buffer`, from `start` on, waiting until the kernel takes any. Dropping it leaves open
+    /// what was written, and loses the buffer.
+    fn write(&self, buffer: Vec<u8>, start: usize) -> impl Future<Output = (io::Result<usize>, Vec<u8>)>;
 }
 
 /// What the kernel tells of a TCP connection, as far as it is used: `struct tcp_info` of `linux/tcp.h` to

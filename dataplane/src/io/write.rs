@@ -2,12 +2,12 @@
 
 use std::{io, time::Duration};
 
-use crate::io::{
+use super::{
     client::{
         race::{Raced, race},
         watch::ClientWatch,
     },
-    socket::Socket,
+    socket::WriteOwned,
 };
 
 /// Why a message was not written whole.
@@ -23,7 +23,7 @@ pub(crate) enum WriteEnd {
 
 /// Writes all of `message` and returns its buffer; `limit` is how long nothing may be taken.
 pub(crate) async fn write_all(
-    socket: &Socket,
+    socket: &impl WriteOwned,
     mut message: Vec<u8>,
     client: &mut ClientWatch,
     limit: Duration,

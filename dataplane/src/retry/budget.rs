@@ -42,13 +42,16 @@ impl RetryBudget {
         self.hundredths = (self.hundredths + self.percent).min(cap);
     }
 
+    /// Whether a retry is left.
+    pub(crate) fn has_one(&self, now: Instant) -> bool {
+        self.hundredths_at(now) >= RETRY
+    }
+
     /// Takes one retry; false when none is left.
     pub(crate) fn take(&mut self, now: Instant) -> bool {
-        let elapsed_ms = now.saturating_duration_since(self.updated).as_millis() as u64;
-        let earned = elapsed_ms.saturating_mul(self.min_per_second * RETRY) / 1000;
+        let earned = self.earned(now);
         if earned > 0 {
-            let cap = (self.min_per_second * SAVED_S * RETRY).max(self.hundredths);
-            self.hundredths = self.hundredths.saturating_add(earned).min(cap);
+            self.hundredths = self.hundredths_at(now);
             self.updated = now;
         }
         let is_enough = self.hundredths >= RETRY;
@@ -56,6 +59,17 @@ impl RetryBudget {
             self.hundredths -= RETRY;
         }
         is_enough
+    }
+
+    /// What time has added since it was last looked at, in hundredths.
+    fn earned(&self, now: Instant) -> u64 {
+        let elapsed_ms = now.saturating_duration_since(self.updated).as_millis() as u64;
+        elapsed_ms.saturating_mul(self.min_per_second * RETRY) / 1000
+    }
+
+    fn hundredths_at(&self, now: Instant) -> u64 {
+        let cap = (self.min_per_second * SAVED_S * RETRY).max(self.hundredths);
+        self.hundredths.saturating_add(self.earned(now)).min(cap)
     }
 }
 

@@ -38,7 +38,7 @@ use super::{
     monotonic_time,
     tcp_info::TcpInfoSource,
 };
-use crate::data_plane::core_thread::thread_cpu_time;
+use crate::cpus::thread_time;
 
 /// Between two readings: five samples come no faster from a backend with 50 requests a second.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -201,13 +201,13 @@ impl<K: Kernel> Monitor<K> {
         let mut addresses = HashMap::new();
         let mut pause = INTERVAL;
         while stop.recv_timeout(pause) == Err(mpsc::RecvTimeoutError::Timeout) {
-            let start = thread_cpu_time();
+            let start = thread_time();
             // Values that stand still unnoticed would be worse than a source that is lost.
             if catch_unwind(AssertUnwindSafe(|| self.round(&mut addresses))).is_err() {
                 tell(Severity::Warn, "round-trip times: a reading of the kernel program's map panicked");
             }
             self.tell(tell);
-            pause = INTERVAL.max(thread_cpu_time().saturating_sub(start) * PAUSE_FACTOR);
+            pause = INTERVAL.max(thread_time().saturating_sub(start) * PAUSE_FACTOR);
         }
         self.tell(tell);
         // Whatever holds a handle on this does not keep the program attached.

@@ -18,7 +18,10 @@ use std::{
 use stargate_routing::{Backend, Nanos, RttSample, RttSource};
 
 use super::{estimate::estimate, monotonic_time};
-use crate::io::socket::{Socket, TcpInfo, tcp_info};
+use crate::io::{
+    engine::socket::EngineSocket,
+    socket::{TcpInfo, tcp_info},
+};
 
 /// A connection on which nothing was sent for this long has nothing new to tell: its answer took that long.
 const SENT_AGO_MAX: Duration = Duration::from_secs(5);
@@ -48,7 +51,7 @@ impl TcpInfoSource {
     }
 
     /// A connection to `backend` was just established.
-    pub(crate) fn connected(&self, backend: &Backend, socket: &Socket) {
+    pub(crate) fn connected(&self, backend: &Backend, socket: &EngineSocket) {
         if self.is_on()
             && let Some(sample) = handshake(socket.tcp_info())
         {
@@ -57,7 +60,7 @@ impl TcpInfoSource {
     }
 
     /// An answer of `backend` was read to its end.
-    pub(crate) fn answered(&self, backend: &Backend, socket: &Socket) {
+    pub(crate) fn answered(&self, backend: &Backend, socket: &EngineSocket) {
         if self.is_on()
             && let Ok(info) = socket.tcp_info()
         {

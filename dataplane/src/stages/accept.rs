@@ -1,15 +1,15 @@
 //! Stage zero: taking connections off a listener, within the limit on connections.
 
-use std::{io, rc::Rc, sync::atomic::Ordering::Relaxed, time::Duration};
+use std::{io, rc::Rc, time::Duration};
 
 use monoio::net::TcpListener;
 use rustix::io::Errno;
 
 use crate::{
-    core::Core,
+    core::{Core, clients::OpenConnection, contain_panic::contain_panic},
     io::{
-        client::race::{First, contain_panic, first},
-        socket::{Socket, try_accept},
+        client::socket::ClientSocket,
+        first::{First, first},
     },
     stages::connection,
 };
@@ -35,16 +35,13 @@ pub(crate) async fn accept(core: Rc<Core>, listener: TcpListener) {
 
 async fn accept_batch(core: &Rc<Core>, listener: &TcpListener) {
     for _ in 0..BATCH {
-        // Counted before it is accepted: two cores can't both take the last place.
-        let limit = core.settings.limits.max_connections;
-        if core.shared.connections.fetch_add(1, Relaxed) >= limit {
-            core.shared.connections.fetch_sub(1, Relaxed);
+        let Some(open) = core.clients.open(core.settings.limits.max_connections) else {
             return pause(core).await;
-        }
-        match try_accept(listener) {
-            Ok(socket) => spawn(core, socket),
+        };
+        match ClientSocket::accept(listener) {
+            Ok(socket) => spawn(core, open, socket),
             Err(error) => {
-                core.shared.connections.fetch_sub(1, Relaxed);
+                drop(open);
                 if is_exhaustion(&error) {
                     pause(core).await;
                 }
@@ -66,11 +63,11 @@ fn is_exhaustion(error: &io::Error) -> bool {
     matches!(errno, Some(Errno::MFILE | Errno::NFILE | Errno::NOBUFS | Errno::NOMEM))
 }
 
-fn spawn(core: &Rc<Core>, socket: Socket) {
+fn spawn(core: &Rc<Core>, open: OpenConnection, socket: ClientSocket) {
     let core = core.clone();
     monoio::spawn(async move {
         let panics = core.clone();
-        if contain_panic(connection::serve(core, socket)).await.is_none() {
+        if contain_panic(connection::serve(core, open, socket)).await.is_none() {
             panics.levels.panics.add(1);
         }
     });

@@ -12,18 +12,21 @@ use std::{
 use stargate_routing::Backend;
 
 use crate::{
-    core::{Core, levels::Counted},
-    error::ErrorCode,
+    core::{Core, levels::Counted, placing::Reserved},
+    error::{ErrorCode, Refusal},
     http::{Method, RequestHead, ResponseHead, Version},
     io::{
         client::{
-            race::{First, Raced, first, race},
+            race::{Raced, race},
             watch::ClientWatch,
         },
-        socket::{Peek, Socket},
+        engine::socket::EngineSocket,
+        first::{First, first},
+        socket::Peek,
         write::{WriteEnd, write_all},
     },
     observation::AttemptResult,
+    retry::Setback,
 };
 
 /// Bodies up to this are copied behind the head, for one plain write; longer ones are written in place.
@@ -45,7 +48,7 @@ pub(crate) struct Outbound<'a> {
 /// A connection to a backend with a request on it.
 #[derive(Debug)]
 pub(crate) struct Upstream {
-    pub(crate) socket: Socket,
+    pub(crate) socket: EngineSocket,
     pub(crate) backend: Arc<Backend>,
     is_reused: bool,
     /// The whole request was handed to the kernel.
@@ -64,6 +67,13 @@ pub(crate) struct Response {
     pub(crate) rest: Vec<u8>,
     /// From sending to the head.
     pub(crate) first_byte: Duration,
+}
+
+/// A response to relay, with the reservation that it holds.
+pub(crate) struct Answered {
+    pub(crate) response: Box<Response>,
+    pub(crate) reserved: Reserved,
+    pub(crate) cluster_id: Arc<str>,
 }
 
 /// How an attempt ended.
@@ -126,7 +136,7 @@ async fn connect(
         return Ok(Upstream::new(socket, backend, true, active));
     }
     let limit = core.settings.timeouts.connect;
-    let failure = match race(Socket::connect(backend.address), client, limit).await {
+    let failure = match race(EngineSocket::connect(backend.address), client, limit).await {
         Raced::Done(Ok(socket)) => {
             core.shared.tcp_info.connected(backend, &socket);
             return Ok(Upstream::new(socket, backend, false, active));
@@ -324,7 +334,7 @@ impl<'a> Outbound<'a> {
 // === impl Upstream ===
 
 impl Upstream {
-    fn new(socket: Socket, backend: &Arc<Backend>, is_reused: bool, active: Counted) -> Self {
+    fn new(socket: EngineSocket, backend: &Arc<Backend>, is_reused: bool, active: Counted) -> Self {
         Self { socket, backend: backend.clone(), is_reused, is_written: false, _active: active }
     }
 
@@ -376,9 +386,30 @@ impl Upstream {
     }
 }
 
+// === impl AttemptEnd ===
+
+impl AttemptEnd {
+    /// What kept it from serving its request, if that is not the client's leaving.
+    pub(crate) fn setback(&self) -> Option<Setback> {
+        match self {
+            Self::Responded(response) if response.head.retryable => {
+                Some(Setback::Rejected { is_queue_mismatch: response.head.queue_estimate_mismatch })
+            }
+            Self::Failed(AttemptFailure { is_safe_to_retry, is_stale, .. }) => {
+                Some(Setback::Failed { is_safe_to_retry: *is_safe_to_retry, is_stale: *is_stale })
+            }
+            Self::Responded(_) | Self::ClientLeft => None,
+        }
+    }
+}
+
 // === impl AttemptFailure ===
 
 impl AttemptFailure {
+    pub(crate) fn into_refusal(self) -> Refusal {
+        Refusal::new(self.code, self.message)
+    }
+
     fn at(mut self, backend: &Backend) -> Self {
         self.message = format!("backend `{}`: {}", backend.backend_id, self.message);
         self

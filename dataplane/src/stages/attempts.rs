@@ -1,113 +1,31 @@
-//! Stages three to five of a proxied request: derive, choose, attempt, again while that is safe.
+//! Stages four and five, in a loop: choose, attempt, and both again for as long as that is safe and allowed.
+//!
+//! The one place that acts on a verdict of `retry`. What an attempt is, and whether its engine can have begun, is
+//! `attempt`'s to say; where the next one goes is `choose`'s.
 
-use std::{
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::time::Instant;
 
-use stargate_routing::{Exclusions, Millis, RoutingRequest, Snapshot, Tokens, Waiting};
+use stargate_routing::Exclusions;
 
 use crate::{
     core::{
         Core,
-        placing::{Placement, Reserved, Routed, unknown_target},
+        placing::{Placement, Routed},
     },
-    error::{ErrorCode, Refusal, Unserved},
+    error::Unserved,
     http::RequestHead,
     io::client::Client,
     observation::AttemptResult,
+    retry::{LeftOut, Retries, RetryVerdict},
     stages::{
         account::Exchange,
-        attempt::{AttemptEnd, AttemptFailure, Outbound, Response, attempt},
+        attempt::{Answered, AttemptEnd, AttemptFailure, Outbound, attempt},
         choose::choose,
-        derive::{self, FromBody, FromHeaders},
+        derive::Derived,
         receive::Body,
         upstream_request::{self, Told},
     },
 };
-
-/// What a request is routed by, complete.
-#[derive(Debug)]
-pub(crate) struct Derived {
-    pub(crate) headers: Box<FromHeaders>,
-    pub(crate) model: String,
-    pub(crate) input_tokens: Tokens,
-    pub(crate) affinity_key: Option<Vec<u8>>,
-}
-
-/// A response to relay, with the reservation that it holds.
-pub(crate) struct Answered {
-    pub(crate) response: Box<Response>,
-    pub(crate) reserved: Reserved,
-    pub(crate) cluster_id: Arc<str>,
-}
-
-/// Why there is no response.
-#[derive(Debug)]
-pub(crate) enum ProxyEnd {
-    Refused(Refusal),
-    ClientLeft,
-}
-
-/// Retries left, by what they would follow.
-struct Retries {
-    connect: u32,
-    rejection: u32,
-    deadline: Option<Instant>,
-}
-
-/// Finds out what `body` is to be routed by, as far as `headers` did not say, and they have to say all when they
-/// are `strict`. `leading_messages` tells how many messages make the affinity key for a routing key and a model.
-pub(crate) fn derive(
-    strict: bool,
-    leading_messages: impl FnOnce(Option<&str>, &str) -> usize,
-    mut headers: Box<FromHeaders>,
-    body: &[u8],
-) -> Result<Derived, Refusal> {
-    if strict || headers.is_complete() {
-        let model = headers.model.take().unwrap_or_default();
-        let input_tokens = headers.input_tokens.unwrap_or_default();
-        let affinity_key = headers.affinity_key.take();
-        return Ok(Derived { headers, model, input_tokens, affinity_key });
-    }
-    let from_body = FromBody::read(body);
-    let (model, unread) = match (headers.model.take(), &from_body) {
-        (Some(model), body) => (model, body.is_err()),
-        (None, Ok(FromBody { model: Some(model), .. })) => (model.clone(), false),
-        (None, Ok(_)) => {
-            let message = "no model is named: neither by the body's `model` nor by a header `x-model`";
-            return Err(Refusal::new(ErrorCode::MissingModel, message));
-        }
-        (None, Err(error)) => {
-            let message = format!(
-                "no model is named: the body is not a JSON object ({error}), and there is no header `x-model`"
-            );
-            return Err(Refusal::new(ErrorCode::MissingModel, message));
-        }
-    };
-    let from_body = from_body.unwrap_or_default();
-    let estimate = if unread { derive::tokens_of_unread_body(body.len()) } else { from_body.input_tokens() };
-    let affinity_key =
-        headers.affinity_key.take().or_else(|| from_body.prompt_cache_key.map(String::into_bytes)).or_else(
-            || match leading_messages(headers.routing_key.as_deref(), &model) {
-                0 => None,
-                count => derive::affinity_of_leading_messages(body, count),
-            },
-        );
-    let input_tokens = headers.input_tokens.unwrap_or(estimate);
-    Ok(Derived { headers, model, input_tokens, affinity_key })
-}
-
-/// How many leading messages make the affinity key of a request that brings none; 0 turns that off.
-pub(crate) fn leading_messages(snapshot: &Snapshot, routing_key: Option<&str>, model: &str) -> usize {
-    snapshot.target(routing_key, model).map_or(0, |target| target.policy.affinity_from_leading_messages)
-}
-
-/// Whether `model` can be served at all; asked before a body is read where the headers name it.
-pub(crate) fn check_target(core: &Core, routing_key: Option<&str>, model: &str) -> Result<(), Refusal> {
-    let is_known = core.with_snapshot(|snapshot| snapshot.target(routing_key, model).is_some());
-    if is_known { Ok(()) } else { Err(unknown_target(routing_key, model)) }
-}
 
 /// Gets a response for the request from some backend.
 pub(crate) async fn respond(
@@ -117,10 +35,11 @@ pub(crate) async fn respond(
     head: &RequestHead,
     derived: &Derived,
     body: &Body,
-) -> Result<Answered, ProxyEnd> {
+) -> Result<Answered, Unserved> {
     exchange.input_tokens = derived.input_tokens;
+    let deadline = derived.headers.retry_wait.and_then(|wait| exchange.started.checked_add(wait));
+    let mut retries = Retries::new(&core.settings.retry, deadline);
     let mut exclusions = Exclusions::default();
-    let mut retries = Retries::new(core, exchange, derived);
     let mut routed: Option<Routed> = None;
     let mut last: Option<AttemptFailure> = None;
     core.retry_budget.borrow_mut().request();
@@ -129,9 +48,9 @@ pub(crate) async fn respond(
             Ok(placement) => placement,
             // Why the last attempt failed says more than that no other can be made.
             Err(Unserved::Refused(refusal)) => {
-                return Err(ProxyEnd::Refused(last.map_or(refusal, AttemptFailure::into_refusal)));
+                return Err(last.map_or(refusal, AttemptFailure::into_refusal).into());
             }
-            Err(Unserved::ClientLeft) => return Err(ProxyEnd::ClientLeft),
+            Err(Unserved::ClientLeft) => return Err(Unserved::ClientLeft),
         };
         let Placement { backend, cluster, cluster_id, reserved, selection, expected_queue } = placement;
         exchange.attempts += 1;
@@ -152,100 +71,39 @@ pub(crate) async fn respond(
         upstream_request::write_head(&mut message, head, &client.inbound, &backend, &told);
         let outbound = Outbound::new(message, body_bytes, head);
         let end = attempt(core, &mut client.watch, &backend, outbound).await;
-        match end {
-            AttemptEnd::Responded(response) => {
-                let is_rejected = response.head.retryable;
-                if is_rejected && retries.take_rejection(core) {
-                    exchange.attempt_ended(core, AttemptResult::Rejected, Some(response.first_byte));
-                    // A mismatch concerns this backend's queue; any other rejection, the cluster.
-                    let excluded = if response.head.queue_estimate_mismatch {
-                        exclusions.exclude_backend(backend.uid)
-                    } else {
-                        exclusions.exclude_cluster(cluster)
-                    };
-                    debug_assert!(excluded, "settings bound the attempts to what can be excluded");
-                    continue;
-                }
+        let verdict = end.setback().map_or(RetryVerdict::Stands, |setback| {
+            retries.judge(setback, Instant::now(), &mut core.retry_budget.borrow_mut())
+        });
+        let left_out = match (verdict, end) {
+            (RetryVerdict::Stands, AttemptEnd::Responded(response)) => {
                 return Ok(Answered { response, reserved, cluster_id });
             }
-            AttemptEnd::Failed(failure) => {
+            (RetryVerdict::Stands, AttemptEnd::Failed(failure)) => {
                 exchange.attempt_ended(core, failure.result, None);
-                if !failure.is_safe_to_retry || !retries.take_connect(core) {
-                    return Err(ProxyEnd::Refused(failure.into_refusal()));
-                }
-                if failure.is_stale {
-                    core.pool.borrow_mut().forget(backend.uid);
-                } else {
-                    let excluded = exclusions.exclude_backend(backend.uid);
-                    debug_assert!(excluded, "settings bound the attempts to what can be excluded");
-                }
+                return Err(failure.into_refusal().into());
+            }
+            (RetryVerdict::Again(left_out), AttemptEnd::Responded(response)) => {
+                exchange.attempt_ended(core, AttemptResult::Rejected, Some(response.first_byte));
+                left_out
+            }
+            (RetryVerdict::Again(left_out), AttemptEnd::Failed(failure)) => {
+                exchange.attempt_ended(core, failure.result, None);
                 last = Some(failure);
+                left_out
             }
-            AttemptEnd::ClientLeft => {
+            (_, AttemptEnd::ClientLeft) => {
                 exchange.attempt_ended(core, AttemptResult::Cancelled, None);
-                return Err(ProxyEnd::ClientLeft);
+                return Err(Unserved::ClientLeft);
             }
-        }
-    }
-}
-
-// === impl Derived ===
-
-impl Derived {
-    /// The time to first token that it wants, or its model does where it does not say; an SLO of 0 is none.
-    pub(crate) fn slo(&self, waiting: &Waiting) -> Option<Millis> {
-        self.headers.slo.or(waiting.slo).filter(|slo| slo.0 > 0)
-    }
-
-    /// What it is routed by, with this SLO, at its arrival.
-    pub(crate) fn request(&self, slo: Option<Millis>) -> RoutingRequest<'_> {
-        RoutingRequest {
-            input_tokens: self.input_tokens,
-            input_tokens_given: self.headers.input_tokens.is_some(),
-            affinity_key: self.affinity_key.as_deref(),
-            priority: self.headers.priority.unwrap_or_default(),
-            slo,
-            elapsed: Duration::ZERO,
-            is_waiting: false,
-        }
-    }
-}
-
-// === impl Retries ===
-
-impl Retries {
-    fn new(core: &Core, exchange: &Exchange, derived: &Derived) -> Self {
-        let settings = &core.settings.retry;
-        Self {
-            connect: settings.max_connect_retries,
-            rejection: settings.max_rejection_retries,
-            deadline: derived.headers.retry_wait.and_then(|wait| exchange.started.checked_add(wait)),
-        }
-    }
-
-    fn take_connect(&mut self, core: &Core) -> bool {
-        Self::take(&mut self.connect, self.deadline, core)
-    }
-
-    fn take_rejection(&mut self, core: &Core) -> bool {
-        Self::take(&mut self.rejection, self.deadline, core)
-    }
-
-    fn take(left: &mut u32, deadline: Option<Instant>, core: &Core) -> bool {
-        let now = Instant::now();
-        if *left == 0
-            || deadline.is_some_and(|deadline| now >= deadline)
-            || !core.retry_budget.borrow_mut().take(now)
-        {
-            return false;
-        }
-        *left -= 1;
-        true
-    }
-}
-
-impl AttemptFailure {
-    fn into_refusal(self) -> Refusal {
-        Refusal::new(self.code, self.message)
+        };
+        let is_left_out = match left_out {
+            LeftOut::KeptConnections => {
+                core.pool.borrow_mut().forget(backend.uid);
+                true
+            }
+            LeftOut::Backend => exclusions.exclude_backend(backend.uid),
+            LeftOut::Cluster => exclusions.exclude_cluster(cluster),
+        };
+        debug_assert!(is_left_out, "settings bound the attempts to what can be excluded");
     }
 }

@@ -18,7 +18,7 @@ use crate::{
         Client,
         race::{Raced, race},
     },
-    stages::{account::Exchange, attempts::Derived, routing_method},
+    stages::{account::Exchange, derive::Derived, routing_method},
 };
 
 /// How long past its deadline a waiter looks after itself: only if whoever serves waiters failed.

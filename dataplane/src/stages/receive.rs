@@ -10,23 +10,14 @@ use std::{
 };
 
 use crate::{
-    core::{Core, Shared, levels::Counted},
-    error::{ErrorCode, Refusal},
+    core::{Core, levels::Counted, shared::Shared},
+    error::{ErrorCode, Refusal, Unserved},
     http::{BodyFraming, ChunkedDecoder, RequestHead, RequestRefused, Version},
     io::client::{Client, ReadEnd},
 };
 
 /// Bodies below this are not charged to the memory budget one by one: the limit on connections bounds them.
 const UNCHARGED_BYTES: u64 = 16 * 1024;
-
-/// Why there is no request.
-#[derive(Debug)]
-pub(crate) enum ReceiveEnd {
-    /// The client has left, or said nothing for too long: there is nobody to answer.
-    Silent,
-    /// It is to be answered with an error, and the connection closed.
-    Refused(Refusal),
-}
 
 /// A request's body, held for replay.
 #[derive(Debug)]
@@ -52,11 +43,7 @@ struct ReplayCharge {
 }
 
 /// Reads a head; the client's inbound bytes then start with it.
-pub(crate) async fn head(
-    client: &mut Client,
-    core: &Core,
-    began: Instant,
-) -> Result<RequestHead, ReceiveEnd> {
+pub(crate) async fn head(client: &mut Client, core: &Core, began: Instant) -> Result<RequestHead, Unserved> {
     let limits = &core.settings.limits;
     let limit = core.settings.timeouts.header;
     loop {
@@ -64,16 +51,16 @@ pub(crate) async fn head(
             match RequestHead::parse(&client.inbound, limits.max_head_bytes, limits.max_headers) {
                 Ok(Some(head)) => return Ok(head),
                 Ok(None) => {}
-                Err(error) => return Err(ReceiveEnd::Refused(refusal_of(&error))),
+                Err(error) => return Err(refusal_of(&error).into()),
             }
         }
         match client.fill(limit.saturating_sub(began.elapsed())).await {
             Ok(()) => {}
             Err(ReadEnd::TimedOut) if !client.inbound.is_empty() => {
                 let message = format!("the request's head did not arrive within {limit:?}");
-                return Err(ReceiveEnd::Refused(Refusal::new(ErrorCode::RequestTimeout, message)));
+                return Err(Refusal::new(ErrorCode::RequestTimeout, message).into());
             }
-            Err(ReadEnd::TimedOut | ReadEnd::Closed) => return Err(ReceiveEnd::Silent),
+            Err(ReadEnd::TimedOut | ReadEnd::Closed) => return Err(Unserved::ClientLeft),
         }
     }
 }
@@ -89,7 +76,7 @@ fn refusal_of(error: &RequestRefused) -> Refusal {
 }
 
 /// Reads the body that `head` announces.
-pub(crate) async fn body(client: &mut Client, core: &Core, head: &RequestHead) -> Result<Body, ReceiveEnd> {
+pub(crate) async fn body(client: &mut Client, core: &Core, head: &RequestHead) -> Result<Body, Unserved> {
     let place = match head.body {
         BodyFraming::None => return Ok(Body::inbound(head.length..head.length, None)),
         BodyFraming::Length(length) => return with_length(client, core, head, length).await,
@@ -103,14 +90,11 @@ async fn with_length(
     core: &Core,
     head: &RequestHead,
     length: u64,
-) -> Result<Body, ReceiveEnd> {
+) -> Result<Body, Unserved> {
     if length > core.settings.limits.max_body_bytes {
-        return Err(ReceiveEnd::Refused(too_large(core)));
+        return Err(too_large(core).into());
     }
-    let charge = (length >= UNCHARGED_BYTES)
-        .then(|| ReplayCharge::new(core, length))
-        .transpose()
-        .map_err(ReceiveEnd::Refused)?;
+    let charge = (length >= UNCHARGED_BYTES).then(|| ReplayCharge::new(core, length)).transpose()?;
     // The limit on bodies keeps this within the address space.
     let end = head.length + length as usize;
     if client.inbound.len() < end {
@@ -122,10 +106,10 @@ async fn with_length(
     Ok(Body::inbound(head.length..end, charge))
 }
 
-async fn chunked(client: &mut Client, core: &Core, head: &RequestHead) -> Result<Body, ReceiveEnd> {
+async fn chunked(client: &mut Client, core: &Core, head: &RequestHead) -> Result<Body, Unserved> {
     let mut decoder = ChunkedDecoder::default();
     let mut decoded = Vec::new();
-    let mut charge = ReplayCharge::new(core, 0).map_err(ReceiveEnd::Refused)?;
+    let mut charge = ReplayCharge::new(core, 0)?;
     if client.inbound.len() == head.length {
         send_continue(client, head).await?;
     }
@@ -133,13 +117,11 @@ async fn chunked(client: &mut Client, core: &Core, head: &RequestHead) -> Result
         let before = decoded.len() as u64;
         let taken = decoder
             .decode(&client.inbound[head.length..], |payload| decoded.extend_from_slice(payload))
-            .map_err(|error| {
-                ReceiveEnd::Refused(Refusal::new(ErrorCode::InvalidRequest, error.to_string()))
-            })?;
+            .map_err(|error| Refusal::new(ErrorCode::InvalidRequest, error.to_string()))?;
         client.inbound.drain(head.length..head.length + taken);
-        charge.grow(core, decoded.len() as u64 - before).map_err(ReceiveEnd::Refused)?;
+        charge.grow(core, decoded.len() as u64 - before)?;
         if decoded.len() as u64 > core.settings.limits.max_body_bytes {
-            return Err(ReceiveEnd::Refused(too_large(core)));
+            return Err(too_large(core).into());
         }
         if decoder.is_done() {
             return Ok(Body { place: Place::Decoded(decoded), _charge: Some(charge) });
@@ -149,20 +131,20 @@ async fn chunked(client: &mut Client, core: &Core, head: &RequestHead) -> Result
 }
 
 /// Asks a client that waits for it to send the body.
-async fn send_continue(client: &mut Client, head: &RequestHead) -> Result<(), ReceiveEnd> {
+async fn send_continue(client: &mut Client, head: &RequestHead) -> Result<(), Unserved> {
     if head.expects_continue && head.version == Version::Http11 {
-        client.write(b"HTTP/1.1 100 Continue\r\n\r\n".to_vec()).await.map_err(|_| ReceiveEnd::Silent)?;
+        client.write(b"HTTP/1.1 100 Continue\r\n\r\n".to_vec()).await.map_err(|_| Unserved::ClientLeft)?;
     }
     Ok(())
 }
 
-async fn fill_body(client: &mut Client, core: &Core) -> Result<(), ReceiveEnd> {
+async fn fill_body(client: &mut Client, core: &Core) -> Result<(), Unserved> {
     let limit = core.settings.timeouts.body_idle;
     client.fill(limit).await.map_err(|end| match end {
-        ReadEnd::Closed => ReceiveEnd::Silent,
+        ReadEnd::Closed => Unserved::ClientLeft,
         ReadEnd::TimedOut => {
             let message = format!("nothing of the request's body arrived for {limit:?}");
-            ReceiveEnd::Refused(Refusal::new(ErrorCode::RequestTimeout, message))
+            Refusal::new(ErrorCode::RequestTimeout, message).into()
         }
     })
 }

@@ -3,12 +3,11 @@
 use crate::{
     core::Core,
     error::Refusal,
-    http::{BodyFraming, Method, RequestHead, Version},
     io::client::Client,
     stages::{
         account::{Ended, Exchange},
         answer::Answer,
-        relay::{After, ClientTerms},
+        terms::{After, ClientTerms},
     },
 };
 
@@ -29,33 +28,5 @@ pub(crate) async fn refuse(
         Ok(()) if keep_alive => After::KeepAlive,
         Ok(()) => After::Linger,
         Err(_) => After::Close,
-    }
-}
-
-// === impl ClientTerms ===
-
-impl ClientTerms {
-    /// Of a request whose head was read.
-    pub(crate) fn of(head: &RequestHead) -> Self {
-        Self { version: head.version, keep_alive: head.keep_alive, with_body: head.method != Method::Head }
-    }
-
-    /// Of a request whose body, if it has one, was not read.
-    pub(crate) fn unread(head: &RequestHead) -> Self {
-        if head.body == BodyFraming::None { Self::of(head) } else { Self::closing() }
-    }
-
-    /// Of a request that was not read to its end, so that nothing can follow it.
-    pub(crate) fn closing() -> Self {
-        Self { version: Version::Http11, keep_alive: false, with_body: true }
-    }
-
-    /// What the `connection` header says, if there is to be one.
-    pub(crate) fn connection(self, keep_alive: bool) -> Option<&'static str> {
-        match (self.version, keep_alive) {
-            (Version::Http11, true) => None,
-            (Version::Http10, true) => Some("keep-alive"),
-            (_, false) => Some("close"),
-        }
     }
 }

@@ -19,41 +19,18 @@ use crate::{
             Client,
             race::{Raced, race},
         },
-        socket::Socket,
+        engine::socket::EngineSocket,
         write::WriteEnd,
     },
     observation::AttemptResult,
     stages::{
         account::{Ended, Exchange},
         answer::error_json,
-        attempt::Response,
-        attempts::Answered,
+        attempt::{Answered, Response},
         refuse::refuse,
+        terms::{After, ClientTerms},
     },
 };
-
-/// What is to become of the client's connection.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum After {
-    /// It may bring another request.
-    KeepAlive,
-    /// It ends in order, once the client has had time to read the answer to a request that it may still be
-    /// sending.
-    Linger,
-    /// It ends in order.
-    Close,
-    /// It ends, and the client is to know that its response is not complete.
-    Cut,
-}
-
-/// What the client's side asks of the response.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ClientTerms {
-    pub(crate) version: Version,
-    pub(crate) keep_alive: bool,
-    /// False in answer to HEAD.
-    pub(crate) with_body: bool,
-}
 
 /// Why a response ended before its end.
 enum Cut {
@@ -173,7 +150,7 @@ fn write_head(
 async fn relay_body(
     core: &Core,
     client: &mut Client,
-    upstream: &Socket,
+    upstream: &EngineSocket,
     body: &mut RelayBody,
     first: Vec<u8>,
     progress: &mut Progress,
@@ -207,7 +184,7 @@ async fn relay_body(
     Ok(())
 }
 
-async fn wait(upstream: &Socket, client: &mut Client, idle: Duration) -> Result<(), Cut> {
+async fn wait(upstream: &EngineSocket, client: &mut Client, idle: Duration) -> Result<(), Cut> {
     match race(upstream.readable(), &mut client.watch, idle).await {
         Raced::Done(_) => Ok(()),
         Raced::ClientLeft => Err(Cut::ClientLeft),
@@ -269,7 +246,7 @@ impl Progress {
         Ok(reframed)
     }
 
-    /// The same, appended to `out`.
+    /// Appends to `out` what is to be sent for `input`.
     fn append(&mut self, body: &mut RelayBody, input: &[u8], out: &mut Vec<u8>) -> Result<(), ChunkedError> {
         let relayed = body.relay(input, out)?;
         (self.is_done, self.is_excess) = (relayed.done, relayed.excess);

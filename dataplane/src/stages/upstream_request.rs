@@ -1,12 +1,12 @@
 //! The request as an engine gets it: the client's own head, less what is for this hop or for Stargate, plus
 //! what Stargate tells engines. The body is not touched.
 
-use std::{fmt, time::Duration};
+use std::time::Duration;
 
 use stargate_routing::{Backend, Tokens};
 
 use crate::{
-    GatewayId,
+    gateway_id::AttemptStamp,
     http::{BodyFraming, Method, RequestHead, push_header},
     request_id::RequestId,
 };
@@ -26,17 +26,6 @@ pub(crate) struct Told<'a> {
     /// For backends that publish stats.
     pub(crate) stamp: Option<AttemptStamp>,
     pub(crate) body_length: usize,
-}
-
-/// Names an attempt uniquely, so that a stats publisher can say which ones its report includes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct AttemptStamp {
-    /// Drawn when the process started.
-    pub(crate) gateway: GatewayId,
-    /// CPU number.
-    pub(crate) core: usize,
-    /// Counts the core's attempts at the backend, from 1 and without gaps.
-    pub(crate) sequence: u64,
 }
 
 /// Appends the head for `backend` to `out`.
@@ -99,14 +88,6 @@ fn is_header_value(value: &[u8]) -> bool {
         && value.last() != Some(&b' ')
 }
 
-// === impl AttemptStamp ===
-
-impl fmt::Display for AttemptStamp {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}.{}.{}", self.gateway, self.core, self.sequence)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -114,6 +95,7 @@ mod tests {
     use stargate_routing::BackendUid;
 
     use super::*;
+    use crate::gateway_id::GatewayId;
 
     fn written(text: &str, backend: &Backend, told: &Told<'_>) -> String {
         let head = RequestHead::parse(text.as_bytes(), 4096, 100).unwrap().unwrap();

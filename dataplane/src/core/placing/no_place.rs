@@ -7,10 +7,7 @@ use stargate_routing::{
     WaitedFor,
 };
 
-use crate::{
-    error::{ErrorCode, Refusal},
-    observation::Rejection,
-};
+use crate::error::{ErrorCode, Refusal, Rejection};
 
 /// For one whose target nobody serves.
 pub(crate) fn unknown_target(routing_key: Option<&str>, model: &str) -> Refusal {

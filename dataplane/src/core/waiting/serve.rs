@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::WaitRoom;
-use crate::io::client::race::first;
+use crate::io::first::first;
 
 /// Serves the waiters of a core, until the runtime ends.
 pub(crate) async fn serve(room: &WaitRoom) {

@@ -14,17 +14,17 @@ use stargate_routing::{
 
 use super::*;
 use crate::{
-    ErrorCode, Rejection, SharedSnapshot,
     core::{
-        Core, Shared,
+        Core,
         placing::{Placement, Routed},
+        shared::{Shared, SharedSnapshot},
     },
+    error::{ErrorCode, Rejection},
     settings::Settings,
     stages::{
         account::Exchange,
-        attempts::Derived,
         choose::{Next, decide},
-        derive::FromHeaders,
+        derive::{Derived, FromHeaders},
     },
 };
 

@@ -2,6 +2,7 @@
 //! nobody takes them.
 
 pub(crate) mod race;
+pub(crate) mod socket;
 pub(crate) mod watch;
 
 use std::{
@@ -10,13 +11,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{
-    core::Core,
-    io::{
-        client::watch::ClientWatch,
-        socket::Socket,
-        write::{WriteEnd, write_all},
-    },
+use self::{socket::ClientSocket, watch::ClientWatch};
+use super::{
+    buffers::Buffers,
+    deadlines::Deadlines,
+    write::{WriteEnd, write_all},
 };
 
 /// How much room a read is given at least.
@@ -24,11 +23,14 @@ const MIN_READ_BYTES: usize = 4 * 1024;
 
 /// One client connection.
 pub(crate) struct Client {
-    pub(crate) socket: Socket,
+    pub(crate) socket: ClientSocket,
     pub(crate) watch: ClientWatch,
     /// Received, from the start of the current request on. Without memory while nothing is there.
     pub(crate) inbound: Vec<u8>,
-    core: Rc<Core>,
+    /// Lends the memory for what is received, and takes back that of what was written.
+    buffers: Rc<Buffers>,
+    /// How long the client may take nothing of what is written.
+    write_limit: Duration,
 }
 
 /// Why nothing more can be read.
@@ -42,8 +44,14 @@ pub(crate) enum ReadEnd {
 // === impl Client ===
 
 impl Client {
-    pub(crate) fn new(core: Rc<Core>, socket: Socket) -> Self {
-        Self { watch: ClientWatch::new(&core, socket.clone()), socket, inbound: Vec::new(), core }
+    pub(crate) fn new(
+        socket: ClientSocket,
+        deadlines: Rc<Deadlines>,
+        buffers: Rc<Buffers>,
+        write_limit: Duration,
+    ) -> Self {
+        let watch = ClientWatch::new(socket.clone(), deadlines);
+        Self { socket, watch, inbound: Vec::new(), buffers, write_limit }
     }
 
     /// Waits for the first byte of a request.
@@ -57,7 +65,7 @@ impl Client {
     /// Takes what has come, waiting for it if need be.
     pub(crate) async fn fill(&mut self, limit: Duration) -> Result<(), ReadEnd> {
         if self.inbound.capacity() == 0 {
-            self.inbound = self.core.buffers.take();
+            self.inbound = self.buffers.take();
         }
         if self.inbound.capacity() - self.inbound.len() < MIN_READ_BYTES {
             self.inbound.reserve(self.inbound.len().max(MIN_READ_BYTES));
@@ -81,15 +89,14 @@ impl Client {
         if length < self.inbound.len() {
             self.inbound.drain(..length);
         } else {
-            self.core.buffers.give(std::mem::take(&mut self.inbound));
+            self.buffers.give(std::mem::take(&mut self.inbound));
         }
     }
 
-    /// Writes all of `buffer` and gives it back to the core.
+    /// Writes all of `buffer` and gives it back.
     pub(crate) async fn write(&mut self, buffer: Vec<u8>) -> Result<(), WriteEnd> {
-        let limit = self.core.settings.timeouts.write;
-        let buffer = write_all(&self.socket, buffer, &mut self.watch, limit).await?;
-        self.core.buffers.give(buffer);
+        let buffer = write_all(&self.socket, buffer, &mut self.watch, self.write_limit).await?;
+        self.buffers.give(buffer);
         Ok(())
     }
 
@@ -102,7 +109,7 @@ impl Client {
         const LINGER_BYTES: usize = 1 << 20;
 
         self.socket.shutdown_write();
-        let mut sink = self.core.buffers.take();
+        let mut sink = self.buffers.take();
         let (began, mut taken) = (Instant::now(), 0);
         while taken < LINGER_BYTES && began.elapsed() < LINGER {
             sink.clear();
@@ -117,6 +124,6 @@ impl Client {
                 Err(_) => break,
             }
         }
-        self.core.buffers.give(sink);
+        self.buffers.give(sink);
     }
 }

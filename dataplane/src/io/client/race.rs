@@ -1,12 +1,10 @@
-//! Waiting for one thing while others may end the wait: the client leaves, time runs out, something else
-//! comes first.
+//! Waiting for one thing for a client's sake: the wait ends as well when the client leaves or time runs out.
 //!
-//! These are plain futures, not `async fn`: those keep what they wait for twice, once as an argument and once
-//! pinned, and a stream's memory is the size of what it waits in.
+//! A plain future, not an `async fn`: that keeps what it waits for twice, once as an argument and once pinned, and
+//! a stream's memory is the size of what it waits in.
 
 use std::{
     future::Future,
-    panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     task::{Context, Poll},
     time::Duration,
@@ -14,7 +12,7 @@ use std::{
 
 use pin_project_lite::pin_project;
 
-use crate::io::client::watch::ClientWatch;
+use super::watch::ClientWatch;
 
 /// What ended a wait.
 #[derive(Debug)]
@@ -27,13 +25,6 @@ pub(crate) enum Raced<T> {
     TimedOut,
 }
 
-/// Which of two ended first.
-#[derive(Debug)]
-pub(crate) enum First<L, R> {
-    Left(L),
-    Right(R),
-}
-
 pin_project! {
     /// See [`race`].
     pub(crate) struct Race<'a, F> {
@@ -43,38 +34,10 @@ pin_project! {
     }
 }
 
-pin_project! {
-    /// See [`first`].
-    pub(crate) struct FirstOf<L, R> {
-        #[pin]
-        left: L,
-        #[pin]
-        right: R,
-    }
-}
-
-pin_project! {
-    /// See [`contain_panic`].
-    pub(crate) struct ContainPanic<F> {
-        #[pin]
-        task: F,
-    }
-}
-
 /// Waits for `operation`, which must be safe to drop, for `limit` at most.
 pub(crate) fn race<F: Future>(operation: F, client: &mut ClientWatch, limit: Duration) -> Race<'_, F> {
     client.set_limit(limit);
     Race { operation, client }
-}
-
-/// Waits for either; both must be safe to drop. `left` is preferred when both are ready.
-pub(crate) fn first<L: Future, R: Future>(left: L, right: R) -> FirstOf<L, R> {
-    FirstOf { left, right }
-}
-
-/// Runs `task` so that a panic in it ends only it. `None` when it panicked.
-pub(crate) fn contain_panic<F: Future>(task: F) -> ContainPanic<F> {
-    ContainPanic { task }
 }
 
 // === impl Race ===
@@ -91,34 +54,5 @@ impl<F: Future> Future for Race<'_, F> {
             return Poll::Ready(Raced::ClientLeft);
         }
         this.client.poll_limit(cx).map(|()| Raced::TimedOut)
-    }
-}
-
-// === impl FirstOf ===
-
-impl<L: Future, R: Future> Future for FirstOf<L, R> {
-    type Output = First<L::Output, R::Output>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let this = self.project();
-        match this.left.poll(cx) {
-            Poll::Ready(output) => Poll::Ready(First::Left(output)),
-            Poll::Pending => this.right.poll(cx).map(First::Right),
-        }
-    }
-}
-
-// === impl ContainPanic ===
-
-impl<F: Future> Future for ContainPanic<F> {
-    type Output = Option<F::Output>;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let task = self.project().task;
-        // What the task shared with the rest of its core are cells whose guards end with the unwinding.
-        match catch_unwind(AssertUnwindSafe(|| task.poll(cx))) {
-            Ok(poll) => poll.map(Some),
-            Err(_) => Poll::Ready(None),
-        }
     }
 }

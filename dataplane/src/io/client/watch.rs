@@ -10,21 +10,20 @@ use std::{
     future::{Future, poll_fn},
     io,
     pin::Pin,
+    rc::Rc,
     task::{Context, Poll},
     time::Duration,
 };
 
-use crate::{
-    core::Core,
-    io::{
-        deadlines::Deadline,
-        socket::{Peek, Socket},
-    },
+use super::socket::ClientSocket;
+use crate::io::{
+    deadlines::{Deadline, Deadlines},
+    socket::Peek,
 };
 
 /// The watch on one client.
 pub(crate) struct ClientWatch {
-    pub(crate) socket: Socket,
+    pub(crate) socket: ClientSocket,
     armed: Option<Pin<Box<dyn Future<Output = io::Result<()>>>>>,
     /// The next request has begun to arrive. Until it is read, the client's leaving can't be seen.
     has_data: bool,
@@ -34,8 +33,9 @@ pub(crate) struct ClientWatch {
 // === impl ClientWatch ===
 
 impl ClientWatch {
-    pub(crate) fn new(core: &Core, socket: Socket) -> Self {
-        let deadline = Deadline::new(core.deadlines.clone());
+    /// Its time limits are looked over with `deadlines`.
+    pub(crate) fn new(socket: ClientSocket, deadlines: Rc<Deadlines>) -> Self {
+        let deadline = Deadline::new(deadlines);
         Self { socket, armed: None, has_data: false, deadline }
     }
 

@@ -11,10 +11,8 @@ use std::{
 
 use stargate_routing::BackendUid;
 
-use crate::{
-    io::socket::{Peek, Socket},
-    settings::Pool as Settings,
-};
+use super::socket::EngineSocket;
+use crate::{io::socket::Peek, settings::Pool as Settings};
 
 /// Share of an engine's announced keep-alive time that is used, to stay clear of its end.
 const ANNOUNCED_SHARE: f64 = 0.8;
@@ -29,7 +27,7 @@ pub(crate) struct Pool {
 
 #[derive(Debug)]
 struct Idle {
-    socket: Socket,
+    socket: EngineSocket,
     expires: Instant,
 }
 
@@ -41,7 +39,7 @@ impl Pool {
     }
 
     /// A connection that was alive a moment ago.
-    pub(crate) fn take(&mut self, backend: BackendUid, now: Instant) -> Option<Socket> {
+    pub(crate) fn take(&mut self, backend: BackendUid, now: Instant) -> Option<EngineSocket> {
         let idle = self.idle.get_mut(&backend)?;
         while let Some(Idle { socket, expires }) = idle.pop() {
             self.count -= 1;
@@ -57,7 +55,7 @@ impl Pool {
     pub(crate) fn give(
         &mut self,
         backend: BackendUid,
-        socket: Socket,
+        socket: EngineSocket,
         announced: Option<Duration>,
         now: Instant,
     ) {

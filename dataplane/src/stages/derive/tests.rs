@@ -1,4 +1,5 @@
-use super::*;
+use super::{body::affinity_of_leading_messages, *};
+use crate::{http::RequestHead, settings::HeaderPolicy};
 
 fn headers(lines: &str, policy: &HeaderPolicy) -> Result<Box<FromHeaders>, Refusal> {
     let text = format!("POST /v1/x HTTP/1.1\r\nhost: a\r\n{lines}\r\n");
