@@ -131,7 +131,7 @@ impl Connection {
         BodyReader::of_response(self, head, false).expect("the framing of the response is valid")
     }
 
-    /// The same, taking the connection along.
+    /// Reads the body that belongs to `head`, piece by piece, taking the connection along.
     #[track_caller]
     pub fn into_body(self, head: &Head) -> BodyReader<Self> {
         BodyReader::of_response(self, head, false).expect("the framing of the response is valid")
