@@ -7,6 +7,7 @@ use anyhow::Result;
 use crate::{
     cargo_deny, ebpf, fuzz, interleavings, python,
     step::Steps,
+    structure,
     workspace::{self, apt_install, cargo, output},
 };
 
@@ -24,6 +25,7 @@ pub(crate) fn run() -> Result<()> {
         workspace::run(cargo().args(["fmt", "--all", "--check"]))?;
         workspace::run(cargo().args(["fmt", "--manifest-path", "tests/fuzz/Cargo.toml", "--check"]))
     })?;
+    steps.run("structure", structure::check)?;
     steps.run("lints", || {
         workspace::run(cargo().args([
             "clippy",
