@@ -1,6 +1,6 @@
 //! Which way the dependencies of the crates point that make up the product, and what must not get into them.
 //!
-//! Read from what cargo resolves. Tests and build scripts may use what they like, and the crates around the product
+//! Read from what cargo resolves for this platform. Tests and build scripts may use what they like, and the crates around the product
 //! (tests, benchmarks, this one) whatever they need; nothing that is shipped may need one of those.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -52,9 +52,6 @@ const LAYERS: [Layer; 4] = [
     },
 ];
 
-/// Condition of a dependency that only tests of interleavings have.
-const FOR_TESTS: &str = "cfg(loom)";
-
 /// Who uses what, outside of tests and build scripts.
 #[derive(Debug, Default)]
 struct Packages {
@@ -80,9 +77,8 @@ impl Packages {
             .collect();
         let name = |id: &Value| names.get(&text(id)).cloned().unwrap_or_default();
         // A kind of null is a dependency of the code itself.
-        let is_of_code = |dependency: &Value| {
-            list(&dependency["dep_kinds"]).iter().any(|it| it["kind"].is_null() && it["target"] != FOR_TESTS)
-        };
+        let is_of_code =
+            |dependency: &Value| list(&dependency["dep_kinds"]).iter().any(|it| it["kind"].is_null());
         let mut packages = Self::default();
         packages.ours.extend(list(&metadata["workspace_members"]).iter().map(name));
         for node in list(&metadata["resolve"]["nodes"]) {
