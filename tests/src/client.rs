@@ -5,7 +5,8 @@ use std::net::SocketAddr;
 use serde_json::Value;
 
 use crate::{
-    connection::{Connection, ReadError},
+    connection::Connection,
+    read_error::ReadError,
     request::Request,
     response::Response,
     sse::{SseEvent, SseItem, SseReader},

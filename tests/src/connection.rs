@@ -6,12 +6,7 @@ use std::{
     time::Duration,
 };
 
-use crate::{
-    http::Head,
-    poll::DEADLINE,
-    request::Request,
-    response::{self, BodyReader, Response},
-};
+use crate::{http::Head, poll::DEADLINE, read_error::ReadError, request::Request};
 
 /// Bytes of one read.
 const READ_BYTES: usize = 16 * 1024;
@@ -19,38 +14,11 @@ const READ_BYTES: usize = 16 * 1024;
 /// Bytes of the longest head that the harness reads.
 const HEAD_BYTES_MAX: usize = 1024 * 1024;
 
-/// Why nothing more could be read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ReadError {
-    /// The peer closed the connection between two messages.
-    Closed,
-    /// The peer closed the connection inside a message.
-    Cut,
-    /// The peer reset the connection.
-    Reset,
-    /// Nothing came for [`DEADLINE`].
-    TimedOut,
-    /// What came is not HTTP/1.1.
-    Malformed(String),
-}
-
 /// A connection.
 #[derive(Debug)]
 pub struct Connection {
     stream: TcpStream,
     buffer: Vec<u8>,
-}
-
-// === impl ReadError ===
-
-impl From<io::Error> for ReadError {
-    fn from(error: io::Error) -> Self {
-        match error.kind() {
-            ErrorKind::WouldBlock | ErrorKind::TimedOut => Self::TimedOut,
-            ErrorKind::ConnectionReset | ErrorKind::BrokenPipe | ErrorKind::ConnectionAborted => Self::Reset,
-            kind => Self::Malformed(format!("{kind}: {error}")),
-        }
-    }
 }
 
 // === impl Connection ===
@@ -103,38 +71,9 @@ impl Connection {
         socket2::SockRef::from(&self.stream).set_linger(Some(Duration::ZERO)).expect("SO_LINGER");
     }
 
-    /// Sends a request and reads its response.
-    #[track_caller]
-    pub fn exchange(&mut self, request: &Request) -> Response {
-        self.try_exchange(request).unwrap_or_else(|error| panic!("no response to {request:?}: {error:?}"))
-    }
-
-    /// Sends a request and reads its response, where there may be none.
-    pub fn try_exchange(&mut self, request: &Request) -> Result<Response, ReadError> {
-        self.try_send(request.to_bytes())?;
-        self.receive(request)
-    }
-
-    /// Reads the response to `request`, whose method decides whether there is a body.
-    pub fn receive(&mut self, request: &Request) -> Result<Response, ReadError> {
-        response::read(self, request.is_head())
-    }
-
     /// Reads a response's head, passing over nothing: an interim response (1xx) is returned too.
     pub fn receive_head(&mut self) -> Result<Head, ReadError> {
         self.read_head()
-    }
-
-    /// Reads the body that belongs to `head`, piece by piece.
-    #[track_caller]
-    pub fn body(&mut self, head: &Head) -> BodyReader<&mut Self> {
-        BodyReader::of_response(self, head, false).expect("the framing of the response is valid")
-    }
-
-    /// The same, taking the connection along.
-    #[track_caller]
-    pub fn into_body(self, head: &Head) -> BodyReader<Self> {
-        BodyReader::of_response(self, head, false).expect("the framing of the response is valid")
     }
 
     /// Sends a request and reads its response's head, to read the body piece by piece with [`Self::body`].

@@ -163,7 +163,7 @@ impl GatewayBuilder {
         self.finish(command)
     }
 
-    /// The same without a configuration file but one that the arguments name.
+    /// Runs `stargate` with these arguments to its end, without a configuration file but one that they name.
     #[track_caller]
     pub fn run_bare(&self, arguments: &[&str]) -> Output {
         let mut command = self.command();

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::connection::ReadError;
+use crate::read_error::ReadError;
 
 /// Headers in the order, the case and the number in which they came.
 ///

@@ -16,10 +16,11 @@ use std::{
 };
 
 use crate::{
-    connection::{Connection, ReadError},
+    connection::Connection,
     gate::Gate,
     http::{Head, Headers},
     poll::eventually,
+    read_error::ReadError,
     response::{Body, BodyReader},
 };
 

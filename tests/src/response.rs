@@ -5,8 +5,10 @@ use std::{borrow::BorrowMut, fmt};
 use serde_json::Value;
 
 use crate::{
-    connection::{Connection, ReadError},
+    connection::Connection,
     http::{Head, Headers},
+    read_error::ReadError,
+    request::Request,
 };
 
 /// A whole response.
@@ -63,6 +65,39 @@ enum Framing {
     Close,
     /// Nothing more is to come.
     Ended,
+}
+
+// === impl Connection ===
+
+impl Connection {
+    /// Sends a request and reads its response.
+    #[track_caller]
+    pub fn exchange(&mut self, request: &Request) -> Response {
+        self.try_exchange(request).unwrap_or_else(|error| panic!("no response to {request:?}: {error:?}"))
+    }
+
+    /// Sends a request and reads its response, where there may be none.
+    pub fn try_exchange(&mut self, request: &Request) -> Result<Response, ReadError> {
+        self.try_send(request.to_bytes())?;
+        self.receive(request)
+    }
+
+    /// Reads the response to `request`, whose method decides whether there is a body.
+    pub fn receive(&mut self, request: &Request) -> Result<Response, ReadError> {
+        read(self, request.is_head())
+    }
+
+    /// Reads the body that belongs to `head`, piece by piece.
+    #[track_caller]
+    pub fn body(&mut self, head: &Head) -> BodyReader<&mut Self> {
+        BodyReader::of_response(self, head, false).expect("the framing of the response is valid")
+    }
+
+    /// Reads the body that belongs to `head`, piece by piece, taking the connection along.
+    #[track_caller]
+    pub fn into_body(self, head: &Head) -> BodyReader<Self> {
+        BodyReader::of_response(self, head, false).expect("the framing of the response is valid")
+    }
 }
 
 // === impl Response ===

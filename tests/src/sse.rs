@@ -5,7 +5,8 @@ use std::borrow::BorrowMut;
 use serde_json::Value;
 
 use crate::{
-    connection::{Connection, ReadError},
+    connection::Connection,
+    read_error::ReadError,
     response::{BodyReader, Piece},
 };
 

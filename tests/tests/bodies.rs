@@ -1,4 +1,4 @@
-//! Bodies: large ones, odd ones, many at once (FIELD 17, 18, 19).
+//! Bodies: large ones, odd ones, many at once.
 
 use std::thread;
 
@@ -8,7 +8,7 @@ use stargate_tests::{Gate, Gateway, RawEngine, Request, Then, eventually};
 /// Bytes of the prompt that a 2 MB default limit refused elsewhere.
 const LONG_PROMPT_BYTES: usize = 10 << 20;
 
-/// The load of FIELD 18.
+/// Requests in flight together: prompts of this size and number have cost other gateways seconds.
 const MANY: usize = 150;
 const MANY_PROMPT_BYTES: usize = 220 * 1024;
 

@@ -1,4 +1,4 @@
-//! Configuration: from every source in its order, and errors that say where and what (issue 2).
+//! Configuration: from every source in its order, and errors that say where and what.
 
 use std::{fs, process::Output};
 

@@ -1,4 +1,4 @@
-//! A client that leaves: the engine learns of it in every phase, and no counter stays behind (FIELD 9, 10).
+//! A client that leaves: the engine learns of it in every phase, and no counter stays behind.
 
 use std::{
     sync::{Mutex, mpsc},

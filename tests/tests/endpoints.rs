@@ -1,4 +1,4 @@
-//! Every endpoint under `/v1/` that names a model is passed on as it is (WIRE section 1).
+//! Every endpoint under `/v1/` that names a model is passed on as it is (docs/api.md).
 
 use serde_json::{Value, json};
 use stargate_tests::{Engine, Gateway, RawEngine, Request};

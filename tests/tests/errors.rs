@@ -1,5 +1,5 @@
 //! What a client is told when its request cannot be served, and what an operator finds in the log
-//! (WIRE section 1; FIELD 32).
+//! (docs/api.md).
 
 use serde_json::json;
 use stargate_tests::{Gateway, RawEngine, Request, Then, eventually};

@@ -1,4 +1,4 @@
-//! `stargate explain`: an operator asks the running gateway why (FIELD 32).
+//! `stargate explain`: an operator asks the running gateway why.
 
 use serde_json::json;
 use stargate_tests::{Gateway, RawEngine, Request};

@@ -1,4 +1,4 @@
-//! Which headers pass, each way (FIELD 15; WIRE section 1).
+//! Which headers pass, each way (docs/api.md).
 
 use serde_json::json;
 use stargate_tests::{Engine, Gateway, Headers, RawEngine, Request, Then, eventually};

@@ -1,4 +1,4 @@
-//! HTTP that `OpenAI` clients seldom use and proxies often get wrong (FIELD 16, item by item).
+//! HTTP that `OpenAI` clients seldom use and proxies often get wrong.
 
 use std::{
     sync::{

@@ -1,4 +1,4 @@
-//! IPv6 on both sides (FIELD 22).
+//! IPv6 on both sides.
 
 use std::net::{IpAddr, Ipv6Addr};
 

@@ -1,5 +1,4 @@
-//! From start to stop: the ready line, a start with a backend down, a drain that loses nothing
-//! (FIELD 7, 30).
+//! From start to stop: the ready line, a start with a backend down, a drain that loses nothing.
 
 use std::{
     net::{TcpListener, TcpStream},

@@ -1,5 +1,5 @@
 //! Metrics count what happened, under names that dashboards already know, and callers cannot make them grow
-//! (FIELD 31; WIRE section 5).
+//! (docs/operating.md).
 
 use std::collections::BTreeSet;
 

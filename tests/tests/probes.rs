@@ -1,4 +1,4 @@
-//! What load balancers and clients ask before they send work: `/healthz`, `/readyz`, `/v1/models` (WIRE section 1).
+//! What load balancers and clients ask before they send work: `/healthz`, `/readyz`, `/v1/models` (docs/api.md).
 
 use serde_json::{Value, json};
 use stargate_tests::{Client, Engine, Gateway, RawEngine, Request, eventually};

@@ -1,4 +1,4 @@
-//! Backends that come and go through the control plane's REST API (WIRE section 3).
+//! Backends that come and go through the control plane's REST API (docs/api.md).
 
 use serde_json::{Value, json};
 use stargate_tests::{Engine, Gateway, RawEngine, Request, SseItem, SseReader, eventually};

@@ -1,5 +1,4 @@
-//! Requests that two parsers could read differently: refused, the connection closed, nothing of them sent on
-//! (FIELD 14, client side).
+//! Requests that two parsers could read differently: refused, the connection closed, nothing of them sent on.
 
 use stargate_tests::{Engine, Gateway, RawEngine, Request, Then};
 

@@ -1,4 +1,4 @@
-//! Reservations (ROUTING.md section 9) as engines and operators see them: what was just sent counts until the stats
+//! Reservations (docs/routing.md) as engines and operators see them: what was just sent counts until the stats
 //! must contain it, and every reservation ends exactly once.
 
 use serde_json::{Value, json};

@@ -1,5 +1,5 @@
 //! Responses that an engine got wrong: 502 and the connection dropped, or cut; and nothing ever shifts a pooled
-//! connection by a response (FIELD 14, engine side).
+//! connection by a response.
 
 use std::sync::{
     Mutex,

@@ -1,5 +1,4 @@
-//! What is sent again, and what never is: only with proof that no engine has started it
-//! (FIELD 1, 2; WIRE section 2).
+//! What is sent again, and what never is: only with proof that no engine has started it.
 
 use std::{
     collections::HashMap,

@@ -1,4 +1,4 @@
-//! Who serves a request: spread, live stats, affinity, scopes, clusters (FIELD 24, 25; ROUTING).
+//! Who serves a request: spread, live stats, affinity, scopes, clusters (docs/routing.md).
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
@@ -355,7 +355,7 @@ fn backends_of_a_cluster_take_turns_under_its_name() {
     assert_eq!(turns[..2], turns[4..], "{turns:?}");
 }
 
-/// FIELD 6: one that hangs leaves rotation, the others go on, and it comes back.
+/// An engine that hangs leaves rotation, the others go on, and it comes back.
 #[test]
 fn a_frozen_engine_leaves_rotation_and_comes_back() {
     let (frozen, well) = (Engine::start("frozen"), Engine::start("well"));

@@ -1,4 +1,4 @@
-//! Idle connections that an engine closes: dropped before they are used, never a client's error (FIELD 5).
+//! Idle connections that an engine closes: dropped before they are used, never a client's error.
 
 use std::thread;
 

@@ -1,5 +1,4 @@
-//! Streams: forwarded byte by byte as they come, and never passed off as complete when they were cut
-//! (FIELD 3, 4, 13).
+//! Streams: forwarded byte by byte as they come, and never passed off as complete when they were cut.
 
 use std::{
     fmt::Write as _,

@@ -1,4 +1,4 @@
-//! Each phase has a timeout of its own, and none limits the whole (FIELD 21, 23; WIRE section 1).
+//! Each phase has a timeout of its own, and none limits the whole.
 
 use std::{
     sync::{Mutex, mpsc},
@@ -265,7 +265,7 @@ fn an_upload_may_last_longer_than_its_idle_timeout() {
     assert_eq!(engine.only_request().body, body);
 }
 
-/// FIELD 11: bounded bytes a stream, and a writer stalled for the write timeout is cut.
+/// Bounded bytes a stream, and a writer stalled for the write timeout is cut.
 #[test]
 fn a_client_that_reads_nothing_is_cut_and_holds_little() {
     let (sender, receiver) = mpsc::channel();

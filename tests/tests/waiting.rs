@@ -1,5 +1,5 @@
 //! Requests that wait in the gateway until somebody can serve them: for whom, in which order, how long, and what
-//! they are told in the end (FIELD 8, 9, 29; ROUTING section 3).
+//! they are told in the end (docs/routing.md).
 
 use std::{
     sync::{
@@ -46,7 +46,7 @@ fn widening(fields: &str) -> GatewayBuilder {
         .toml(&format!("[routing.models.\"mock\"]\nalgorithm = \"wait-and-widen\"\n{fields}"))
 }
 
-/// The same, where a key's cluster is waited for longer than any test.
+/// A gateway of one core, where a key's cluster is waited for longer than any test.
 fn holding() -> GatewayBuilder {
     widening("cache_affinity_backend_selection_count = 1\ncache_affinity_wait_ms = 50000")
 }

@@ -8,7 +8,7 @@ use std::{fs, path::Path, process::Command};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 
-use crate::workspace::{apt_install, cargo, output, root, run, target_dir};
+use crate::workspace::{apt_install, cargo, host, output, root, run, target_dir};
 
 /// The targets.
 const TARGETS: [&str; 4] =
@@ -88,11 +88,4 @@ fn run_targets(targets: &[&str], seconds: u32) -> Result<()> {
 /// Inputs to start from.
 fn seeds(folder: &Path, target: &str) -> std::path::PathBuf {
     folder.join("seeds").join(target)
-}
-
-/// The triple of this machine.
-fn host() -> Result<String> {
-    let version = output(Command::new("rustc").arg("-vV")).context("rustc does not start")?;
-    let line = version.lines().find_map(|line| line.strip_prefix("host: "));
-    line.map(str::to_owned).context("rustc does not name its host")
 }

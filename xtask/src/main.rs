@@ -10,6 +10,7 @@ mod fuzz;
 mod interleavings;
 mod python;
 mod step;
+mod structure;
 mod workspace;
 
 use std::process::ExitCode;
@@ -30,6 +31,8 @@ enum Task {
     Demo(demo::Options),
     /// Checks everything that must hold: formatting, lints, tests, licences.
     Ci,
+    /// Checks references, the direction of dependencies, and circles between the rooms of a crate.
+    Structure,
     /// Fuzzes what reads configuration and routing expressions.
     Fuzz(fuzz::Options),
     /// Makes `docs/evidence/` anew: simulates every scenario, and measures the gateway beside its peers.
@@ -44,6 +47,7 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().task {
         Task::Demo(options) => demo::run(&options),
         Task::Ci => ci::run(),
+        Task::Structure => structure::check(),
         Task::Fuzz(options) => fuzz::run_chosen(&options),
         Task::Evidence(options) => evidence::run_all(&options),
         Task::SetupEbpf => ebpf::set_up(),

@@ -42,6 +42,13 @@ pub(crate) fn output(command: &mut Command) -> Option<String> {
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).trim().to_owned())
 }
 
+/// The triple of this machine.
+pub(crate) fn host() -> Result<String> {
+    let version = output(Command::new("rustc").arg("-vV")).context("rustc does not start")?;
+    let line = version.lines().find_map(|line| line.strip_prefix("host: "));
+    line.map(str::to_owned).context("rustc does not name its host")
+}
+
 /// Whether this process may install packages of the operating system.
 pub(crate) fn is_root() -> bool {
     rustix::process::geteuid().is_root()

@@ -35,7 +35,7 @@ fn a_full_map_keeps_what_it_has_and_says_how_many_found_no_room() {
     );
     assert_eq!(rtt.samples(address(3)).expect("readable"), None);
 
-    // The same again changes nothing; room that is given up is taken.
+    // Following the same addresses again changes nothing; room that is given up is taken.
     assert!(matches!(rtt.follow(with(1..6)), Err(MapError::Full { followed: 3, without_room: 3 })));
     rtt.follow(with(4..6)).expect("room for three");
     assert_eq!(rtt.samples(address(1)).expect("readable"), None);

@@ -1,7 +1,8 @@
 //! The requests of the demo, the table of their answers, and what must be true of it.
 
 use std::{
-    collections::BTreeSet,
+    collections::{BTreeMap, BTreeSet},
+    thread,
     time::{Duration, Instant},
 };
 
@@ -13,14 +14,17 @@ use super::fleet::{ENGINES, Fleet, MODEL};
 /// Turns of the conversation that keeps its key.
 const TURNS: usize = 4;
 
-/// Other conversations, at most: enough that three engines without one would be a fault (chance below 1e-9).
-const OTHERS_MAX: usize = 60;
-
-/// Other conversations shown at least.
-const OTHERS_MIN: usize = 6;
+/// Keys of other conversations. A key's home follows from its hash, so any six names fall as they fall; these are
+/// names of which every engine is home to two.
+const VISITORS: [&str; 6] = ["bob", "carol", "dave", "erin", "fiona", "gus"];
 
 /// How long one answer may take.
 const ANSWER_MAX: Duration = Duration::from_secs(30);
+
+/// How long the gateway may take to build its table of the keys' homes, and how often that is asked.
+const TABLE_MAX: Duration = Duration::from_secs(10);
+/// As above.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// One answer.
 #[derive(Debug)]
@@ -31,7 +35,8 @@ struct Answer {
     took: Duration,
 }
 
-/// Sends the requests, prints the table, and checks that a key stays with one engine and all engines serve.
+/// Sends the requests, prints who served them, and checks that a key stays with one engine and that the others
+/// spread as their hashes say.
 pub(super) fn requests(fleet: &Fleet) -> Result<()> {
     println!(
         "\n{:<22} {:<10} {:>13} {:>12} {:>8}",
@@ -53,21 +58,43 @@ pub(super) fn requests(fleet: &Fleet) -> Result<()> {
     }
     ensure!(hosts.len() == 1, "one key was served by {hosts:?}");
 
-    for number in 1..=OTHERS_MAX {
-        let key = format!("visitor-{number}");
-        let prompt = [json!({ "role": "user", "content": lines_about(&key, 20) })];
-        let answer = ask(fleet, &key, &prompt)?;
-        print_row(&key, &answer);
-        hosts.insert(answer.served_by);
-        if number >= OTHERS_MIN && hosts.len() == ENGINES.len() {
-            break;
-        }
+    let mut served = BTreeMap::<String, usize>::new();
+    for visitor in VISITORS {
+        let prompt = [json!({ "role": "user", "content": lines_about(visitor, 20) })];
+        let answer = ask(fleet, visitor, &prompt)?;
+        print_row(visitor, &answer);
+        *served.entry(answer.served_by).or_default() += 1;
     }
-    ensure!(hosts.len() == ENGINES.len(), "only {hosts:?} have served anything");
+    let each = VISITORS.len() / ENGINES.len();
+    ensure!(
+        ENGINES.iter().all(|engine| served.get(*engine) == Some(&each)),
+        "the visitors' keys were to fall {each} to each engine, and were served so: {served:?}"
+    );
     println!(
-        "\nalice's turns all went to one engine, which had her prefix; the others' keys spread over all three."
+        "\nalice's turns all went to one engine, which had her prefix. A key's home follows from its hash: six keys may\n\
+         fall unevenly, and these are names that fall {each} to each engine. Over many keys each has its share:\n{}.",
+        shares(fleet)?
     );
     Ok(())
+}
+
+/// How many of the slots that keys are hashed to are at home where, by the gateway's own word.
+fn shares(fleet: &Fleet) -> Result<String> {
+    let url = format!("{}/api/v1/targets/{MODEL}", fleet.admin_url);
+    let deadline = Instant::now() + TABLE_MAX;
+    loop {
+        let target: Value = serde_json::from_str(&ureq::get(&url).call()?.body_mut().read_to_string()?)?;
+        let shares = target["shares"].as_array().with_context(|| format!("no shares in {target}"))?;
+        let share = |share: &Value| {
+            Some(format!("{} has {}", share["cluster_id"].as_str()?, share["first_slots"].as_u64()?))
+        };
+        // Null until the table of all slots is built, beside the publishing of snapshots.
+        if let Some(shown) = shares.iter().map(share).collect::<Option<Vec<_>>>() {
+            return Ok(format!("of {} slots of hashes {}", target["ranking"]["slots"], shown.join(", ")));
+        }
+        ensure!(Instant::now() < deadline, "the ranking table of {MODEL} was not built: {target}");
+        thread::sleep(POLL_INTERVAL);
+    }
 }
 
 /// Prints what can be tried while everything runs.

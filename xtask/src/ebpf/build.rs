@@ -4,11 +4,8 @@ use std::{fs, path::PathBuf};
 
 use anyhow::{Context, Result};
 
-use super::toolchain::{Compiler, Core, Linker, linker};
+use super::toolchain::{Compiler, Core, Linker, TARGET, linker};
 use crate::workspace::{cargo, run, target_dir};
-
-/// The BPF target for little-endian hosts.
-pub(super) const TARGET: &str = "bpfel-unknown-none";
 
 /// Cargo's profile for it.
 pub(super) const PROFILE: &str = "ebpf";

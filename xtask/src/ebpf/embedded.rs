@@ -1,12 +1,11 @@
 //! The object that the daemon embeds, and the record beside it.
 
-use std::{fmt::Write as _, fs};
+use std::fs;
 
 use anyhow::{Context, Result, ensure};
-use sha2::{Digest, Sha256};
 
 use super::{
-    sources,
+    digest, sources,
     toolchain::{Compiler, Linker},
 };
 use crate::workspace::root;
@@ -39,7 +38,7 @@ impl Record {
     pub(super) fn new(object: &[u8], compiler: &Compiler, linker: &Linker) -> Result<Self> {
         Ok(Self {
             sources: sources::hash(root())?,
-            object: digest(object),
+            object: digest::of(object),
             compiler: compiler.identity(),
             linker: linker.version.clone(),
         })
@@ -85,7 +84,7 @@ impl Record {
             self.sources
         );
         let object = fs::read(root().join(OBJECT)).with_context(|| OBJECT.to_owned())?;
-        let hash = digest(&object);
+        let hash = digest::of(&object);
         ensure!(
             self.object == hash,
             "{OBJECT} is not the file that its record tells of: {hash}, not {}. Run `cargo xtask build-ebpf`",
@@ -93,19 +92,6 @@ impl Record {
         );
         Ok(object)
     }
-}
-
-/// The hash of these bytes, as records have it.
-pub(super) fn digest(bytes: &[u8]) -> String {
-    shown(&Sha256::digest(bytes))
-}
-
-/// A hash as text.
-pub(super) fn shown(hash: &[u8]) -> String {
-    hash.iter().fold("sha256:".to_owned(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 #[cfg(test)]

@@ -4,13 +4,14 @@
 //! toolchain. Whoever changes `ebpf/` builds it anew with `cargo xtask build-ebpf`.
 
 mod build;
+mod digest;
 mod embedded;
 mod requirements;
 mod setup;
 mod sources;
 mod toolchain;
 
-use std::fs;
+use std::{fs, path::PathBuf};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -18,7 +19,7 @@ use clap::Args;
 pub(crate) use self::{build::object as built_object, setup::set_up};
 use self::{
     build::{build, tools},
-    embedded::{OBJECT, Record, digest},
+    embedded::{OBJECT, Record},
     requirements::Requirements,
 };
 use crate::workspace::root;
@@ -42,6 +43,12 @@ pub(crate) fn check_and_build() -> Result<()> {
         Rebuilt::Yes => Ok(()),
         Rebuilt::No(reason) => bail!("the kernel programs were not built: {reason}"),
     }
+}
+
+/// Whether the object that was built here is, byte for byte, the one that is embedded.
+pub(crate) fn built_is_embedded() -> Result<bool> {
+    let read = |path: PathBuf| fs::read(&path).with_context(|| format!("{}", path.display()));
+    Ok(read(built_object())? == read(root().join(OBJECT))?)
 }
 
 /// Whether there is a fresh object now.
@@ -98,7 +105,7 @@ fn check() -> Result<Rebuilt> {
         bail!(
             "{OBJECT} is not what these sources make ({}, embedded {}): run `cargo xtask build-ebpf` and commit what it \
              changes",
-            digest(&fresh),
+            digest::of(&fresh),
             record.object
         );
     }

@@ -14,7 +14,11 @@ use anyhow::{Context, Result, bail};
 use sha2::{Digest, Sha256};
 use toml::{Table, Value};
 
-use super::build::{PROFILE, RUSTFLAGS, TARGET};
+use super::{
+    build::{PROFILE, RUSTFLAGS},
+    digest,
+    toolchain::TARGET,
+};
 
 /// The crate that is built.
 const PACKAGE: &str = "stargate-ebpf";
@@ -65,7 +69,7 @@ impl Parts {
     }
 
     fn finish(self) -> String {
-        super::embedded::shown(&self.0.finalize())
+        digest::shown(&self.0.finalize())
     }
 }
 

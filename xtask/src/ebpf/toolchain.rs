@@ -13,8 +13,10 @@ use std::{
 
 use anyhow::{Context, Result, bail};
 
-use super::build::TARGET;
 use crate::workspace::output;
+
+/// The BPF target for little-endian hosts.
+pub(super) const TARGET: &str = "bpfel-unknown-none";
 
 /// The linker's release: it must be built against the LLVM of the compiler, and understand its bitcode.
 pub(super) const LINKER_VERSION: &str = "0.13.0";
