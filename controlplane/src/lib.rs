@@ -10,7 +10,9 @@ pub mod aggregate;
 pub mod api;
 pub mod backend_url;
 pub mod config;
+pub mod engine;
 pub mod health;
+pub mod health_path;
 pub mod learn;
 pub mod live_routing;
 mod metrics;
@@ -18,6 +20,7 @@ pub mod names;
 mod observe;
 pub mod plane;
 pub mod publish;
+pub mod ranged;
 pub mod registry;
 mod supervise;
 

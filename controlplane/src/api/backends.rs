@@ -13,11 +13,12 @@ use tokio::time::Instant;
 
 use super::{ApiError, body};
 use crate::{
+    aggregate::assumed_input_tps,
+    engine::Engine,
     health::Condition,
     names::{BackendId, ClusterId, ModelName, RoutingKey, excerpt},
     plane::ControlPlane,
-    publish::assumed_input_tps,
-    registry::{Engine, Model, ModelStats, ModelStatus, Registration, Registry},
+    registry::{Model, ModelStats, ModelStatus, Registration, Registry},
 };
 
 type Plane = State<Arc<ControlPlane>>;

@@ -9,6 +9,7 @@ mod clusters;
 mod dataplane;
 mod error;
 mod explain;
+mod json_path;
 mod probes;
 mod ranking;
 mod routing;

@@ -6,12 +6,10 @@
 
 mod check;
 mod look_up;
-mod path;
 mod state;
 mod watch;
 
 pub use check::{CheckFailure, CheckReport, CheckTarget, check};
 pub use look_up::{LookUp, locate};
-pub use path::HealthPath;
 pub use state::{Condition, HealthState, ProbedRtt, Thresholds, Transition};
 pub(crate) use watch::watch;
