@@ -22,6 +22,8 @@ pub mod plane;
 pub mod publish;
 pub mod ranged;
 pub mod registry;
-mod supervise;
+mod routing_changes;
+mod shared;
+mod tasks;
 
 pub use plane::ControlPlane;

@@ -1,6 +1,6 @@
 //! `/api/v1/backends`: backends register themselves, report their stats, and are listed and removed.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 use axum::{
     Json,
@@ -11,7 +11,7 @@ use axum::{
 use serde::Serialize;
 use tokio::time::Instant;
 
-use super::{ApiError, body};
+use super::{body, error::ApiError};
 use crate::{
     aggregate::assumed_input_tps,
     engine::Engine,
@@ -21,7 +21,7 @@ use crate::{
     registry::{Model, ModelStats, ModelStatus, Registration, Registry},
 };
 
-type Plane = State<Arc<ControlPlane>>;
+type Plane = State<ControlPlane>;
 type Body = Result<Bytes, BytesRejection>;
 
 /// The id of a backend in a path.

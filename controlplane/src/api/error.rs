@@ -64,9 +64,7 @@ impl From<RegistryError> for ApiError {
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_backends", message)
             }
             RegistryError::ModelCount { .. } => Self::invalid("models", message),
-            RegistryError::UnknownModel { ref model } => {
-                Self::invalid(path_of(["models", model]), message)
-            }
+            RegistryError::UnknownModel { ref model } => Self::invalid(path_of(["models", model]), message),
         }
     }
 }
