@@ -95,5 +95,5 @@ fn outcome(result: &Result<Applied, ChangeError>) -> &'static str {
 }
 
 fn count(shared: &Shared, outcome: &str) {
-    shared.observer().count_routing_change(outcome);
+    shared.observer().metrics().snapshots.count_routing_change(outcome);
 }

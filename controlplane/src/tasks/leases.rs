@@ -19,7 +19,7 @@ pub(super) async fn run(shared: Arc<Shared>) {
             () = shared.leases_changed.notified() => {}
             () = expiry => {
                 let expired = shared.registry().expire(Instant::now());
-                shared.observer().count_expired(expired.len());
+                shared.observer().metrics().backends.count_expired(expired.len());
                 for id in expired {
                     tracing::warn!(backend_id = %id, "lease expired, backend removed");
                 }

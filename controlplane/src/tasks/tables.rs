@@ -43,7 +43,7 @@ fn adopt(shared: &Shared, built: &BuiltTable) {
         model = %name.model, routing_key = name.routing_key.as_deref(), took = ?built.took(),
         "built a ranking table"
     );
-    shared.observer().table_built(built.took());
+    shared.observer().metrics().rankings.record_built(built.took());
     shared.publisher().adopt(built);
     shared.changed.notify_one();
 }
