@@ -1,9 +1,12 @@
-//! From the stats of a cluster's active backends to those of the cluster: ROUTING.md section 2 as a pure
-//! function.
+//! From the stats of a cluster's active backends to those of the cluster, as a pure function: queues and
+//! throughputs add up, what members share is as in the latest report, a round-trip time is the mean.
 
 use stargate_routing::{Accounting, ClusterStats, Nanos, RoomShare, Tokens, TokensPerSecond};
 
-use crate::registry::{ModelStats, Rate, Reporting, Requests, TokenCount};
+use crate::{
+    learn::ASSUMED_INPUT_TPS,
+    registry::{Model, ModelStats, Rate, Reporting, Requests, TokenCount},
+};
 
 /// One active backend, as one target sees it.
 #[derive(Clone, Copy, Debug)]
@@ -49,6 +52,13 @@ pub fn aggregate(members: &[Member<'_>]) -> ClusterStats {
         accounting: accounting(members),
         room_share: RoomShare::default(),
     }
+}
+
+/// What a backend whose throughput nobody knows is taken for: as fast as the fastest known one of its target,
+/// so that it gets requests, and with them an estimate of its own. A lower assumption would keep it from ever
+/// being tried beside a known one.
+pub(crate) fn assumed_input_tps<'a>(models: impl Iterator<Item = &'a Model>) -> f64 {
+    models.filter_map(Model::input_tps).reduce(f64::max).unwrap_or(ASSUMED_INPUT_TPS)
 }
 
 fn sum(members: &[Member<'_>], of: impl Fn(&ModelStats) -> Option<u64>) -> u64 {

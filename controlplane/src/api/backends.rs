@@ -1,6 +1,6 @@
 //! `/api/v1/backends`: backends register themselves, report their stats, and are listed and removed.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::collections::BTreeMap;
 
 use axum::{
     Json,
@@ -11,16 +11,17 @@ use axum::{
 use serde::Serialize;
 use tokio::time::Instant;
 
-use super::{ApiError, body};
+use super::{body, error::ApiError};
 use crate::{
+    aggregate::assumed_input_tps,
+    engine::Engine,
     health::Condition,
     names::{BackendId, ClusterId, ModelName, RoutingKey, excerpt},
     plane::ControlPlane,
-    publish::assumed_input_tps,
-    registry::{Engine, Model, ModelStats, ModelStatus, Registration, Registry},
+    registry::{Model, ModelStats, ModelStatus, Registration, Registry},
 };
 
-type Plane = State<Arc<ControlPlane>>;
+type Plane = State<ControlPlane>;
 type Body = Result<Bytes, BytesRejection>;
 
 /// The id of a backend in a path.

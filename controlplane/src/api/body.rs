@@ -1,12 +1,10 @@
 //! Reads a request's JSON body; an error has the path of the fault.
 
-use std::fmt::Write;
-
 use axum::{body::Bytes, extract::rejection::BytesRejection, http::StatusCode};
 use serde::de::DeserializeOwned;
 use serde_json::error::Category;
 
-use super::ApiError;
+use super::{error::ApiError, json_path::path_of};
 
 /// Numbers that JSON does not have, but that are written all the same (Python's `json` does so by default).
 const NOT_FINITE: [&[u8]; 3] = [b"NaN", b"Infinity", b"-Infinity"];
@@ -78,22 +76,4 @@ fn segment(segment: &serde_path_to_error::Segment) -> Option<String> {
         S::Enum { variant } => Some(variant.clone()),
         S::Unknown => None,
     }
-}
-
-/// Segments as one path: `models.m.queue_size`, and `models."a.b".queue_size` where a dot would mislead.
-pub(super) fn path_of(segments: impl IntoIterator<Item = impl AsRef<str>>) -> String {
-    let mut path = String::new();
-    for segment in segments {
-        let segment = segment.as_ref();
-        let is_index = segment.starts_with('[');
-        if !path.is_empty() && !is_index {
-            path.push('.');
-        }
-        if !is_index && (segment.is_empty() || segment.contains(['.', '"', '['])) {
-            let _ = write!(path, "{segment:?}");
-        } else {
-            path.push_str(segment);
-        }
-    }
-    path
 }

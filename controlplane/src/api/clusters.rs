@@ -31,7 +31,7 @@ struct Member {
     is_active: bool,
 }
 
-pub(super) async fn list(State(plane): State<Arc<ControlPlane>>) -> Json<ClusterList> {
+pub(super) async fn list(State(plane): State<ControlPlane>) -> Json<ClusterList> {
     let mut members: BTreeMap<_, Vec<Member>> = BTreeMap::new();
     for registration in plane.registry().backends() {
         let routing_key = registration.identity.routing_key.as_ref().map(RoutingKey::shared);

@@ -1,8 +1,6 @@
 //! `GET /api/v1/dataplane`: the data plane as it runs: its cores, and how far away it has measured each
 //! backend to be.
 
-use std::sync::Arc;
-
 use axum::{Json, extract::State};
 use serde::Serialize;
 use stargate_dataplane::{
@@ -80,7 +78,7 @@ struct BackendView {
     min_ms: Option<f64>,
 }
 
-pub(super) async fn get(State(plane): State<Arc<ControlPlane>>) -> Json<DataPlaneView> {
+pub(super) async fn get(State(plane): State<ControlPlane>) -> Json<DataPlaneView> {
     let rtt = plane.rtt();
     let status = rtt.map(Rtt::status);
     let kernel_program = status.as_ref().and_then(|status| status.kernel.as_ref()).map(KernelView::of);

@@ -7,6 +7,7 @@ use axum::{
 };
 use serde_json::json;
 
+use super::json_path::path_of;
 use crate::registry::RegistryError;
 
 /// An error answer.
@@ -63,9 +64,7 @@ impl From<RegistryError> for ApiError {
                 Self::new(StatusCode::SERVICE_UNAVAILABLE, "too_many_backends", message)
             }
             RegistryError::ModelCount { .. } => Self::invalid("models", message),
-            RegistryError::UnknownModel { ref model } => {
-                Self::invalid(super::body::path_of(["models", model]), message)
-            }
+            RegistryError::UnknownModel { ref model } => Self::invalid(path_of(["models", model]), message),
         }
     }
 }

@@ -3,7 +3,7 @@
 //! The request's headers go in. They are read and decided on by the code that serves requests, on the snapshot
 //! that the cores decide by; nothing is sent and nothing counted.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
 use axum::{
     Json,
@@ -19,7 +19,7 @@ use stargate_routing::{
     Explanation, Method, Seconds, Target, explain,
 };
 
-use super::{ApiError, body};
+use super::{body, error::ApiError};
 use crate::{config::MethodView, plane::ControlPlane};
 
 /// What is asked.
@@ -60,7 +60,7 @@ pub(super) struct Answer {
 }
 
 pub(super) async fn post(
-    State(plane): State<Arc<ControlPlane>>,
+    State(plane): State<ControlPlane>,
     request: Result<Bytes, BytesRejection>,
 ) -> Result<Json<Answer>, ApiError> {
     let question: Question = body::parse(request, plane.config().registration.max_body_bytes.count())?;

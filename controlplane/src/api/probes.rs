@@ -1,7 +1,5 @@
 //! `/healthz`, `/readyz`, `/metrics`.
 
-use std::sync::Arc;
-
 use axum::{
     Json,
     extract::State,
@@ -21,7 +19,7 @@ pub(super) async fn healthz() -> Json<Value> {
 }
 
 /// Requests can be served.
-pub(super) async fn readyz(State(plane): State<Arc<ControlPlane>>) -> (StatusCode, Json<Value>) {
+pub(super) async fn readyz(State(plane): State<ControlPlane>) -> (StatusCode, Json<Value>) {
     let (status, reason) = match plane.readiness() {
         Readiness::Ready => return (StatusCode::OK, Json(json!({ "status": "ready" }))),
         Readiness::NoSnapshot => (StatusCode::SERVICE_UNAVAILABLE, "no_snapshot"),
@@ -31,6 +29,6 @@ pub(super) async fn readyz(State(plane): State<Arc<ControlPlane>>) -> (StatusCod
     (status, Json(json!({ "status": "not_ready", "reason": reason })))
 }
 
-pub(super) async fn metrics(State(plane): State<Arc<ControlPlane>>) -> impl IntoResponse {
+pub(super) async fn metrics(State(plane): State<ControlPlane>) -> impl IntoResponse {
     ([(header::CONTENT_TYPE, METRICS_TYPE)], plane.scrape())
 }

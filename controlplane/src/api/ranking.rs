@@ -13,7 +13,7 @@ use stargate_routing::{
 };
 
 use super::{
-    ApiError,
+    error::ApiError,
     targets::{Share, find, query},
 };
 use crate::{names::RoutingKey, plane::ControlPlane};
@@ -61,7 +61,7 @@ struct Unranked {
 }
 
 pub(super) async fn get(
-    State(plane): State<Arc<ControlPlane>>,
+    State(plane): State<ControlPlane>,
     Path(model): Path<String>,
     question: Result<Query<Question>, QueryRejection>,
 ) -> Result<Json<RankingView>, ApiError> {

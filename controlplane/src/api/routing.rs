@@ -21,14 +21,14 @@ use axum::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{ApiError, body};
+use super::{body, error::ApiError};
 use crate::{
     config::{Document, Routing, Violation},
     live_routing::{Applied, Change, ChangeError, Precondition, Source, Version},
     plane::ControlPlane,
 };
 
-type Plane = State<Arc<ControlPlane>>;
+type Plane = State<ControlPlane>;
 
 /// What a PUT may ask for besides.
 #[derive(Debug, Deserialize)]

@@ -23,7 +23,7 @@ use tokio::{
     time::{sleep, timeout},
 };
 
-use super::ApiError;
+use super::error::ApiError;
 
 /// Connections at once; more wait in the kernel's queue. Above what `max_backends` pushers share by far, below
 /// the descriptors that are kept for the control plane.

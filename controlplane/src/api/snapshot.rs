@@ -46,7 +46,7 @@ pub(super) struct ClusterView {
     backends: Vec<Value>,
 }
 
-pub(super) async fn get(State(plane): State<Arc<ControlPlane>>) -> Json<SnapshotView> {
+pub(super) async fn get(State(plane): State<ControlPlane>) -> Json<SnapshotView> {
     let snapshot = plane.snapshot().load_full();
     Json(SnapshotView {
         version: snapshot.version,

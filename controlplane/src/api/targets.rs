@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use stargate_routing::{Cluster, ClusterIndex, RankingTable, Slot, Snapshot, Target};
 
 use super::{
-    ApiError,
+    error::ApiError,
     snapshot::{ClusterView, cluster},
 };
 use crate::{
@@ -24,7 +24,7 @@ use crate::{
     registry::{Registry, Reporting},
 };
 
-type Plane = State<Arc<ControlPlane>>;
+type Plane = State<ControlPlane>;
 
 #[derive(Debug, Serialize)]
 pub(super) struct TargetList {

@@ -2,15 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{
-    Violation,
-    ranged::{Throughput, Whole},
-};
+use super::violation::Violation;
 use crate::{
     backend_url::BackendUrl,
-    health::HealthPath,
+    engine::Engine,
+    health_path::HealthPath,
     names::{BackendId, ClusterId, ModelName, RoutingKey},
-    registry::Engine,
+    ranged::{Throughput, Whole},
 };
 
 /// One static backend.

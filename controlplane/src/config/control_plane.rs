@@ -4,8 +4,10 @@ use std::{fmt, sync::Arc};
 
 use serde::{Deserialize, Deserializer, Serialize, de};
 
-use super::ranged::{Interval, Whole};
-use crate::health::HealthPath;
+use crate::{
+    health_path::HealthPath,
+    ranged::{Interval, Whole},
+};
 
 /// Shortest lease that is granted: below it a busy backend could not renew in time.
 pub const LEASE_MS_MIN: u64 = 100;

@@ -7,7 +7,7 @@ use std::{fmt, time::Duration};
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 use stargate_dataplane as dataplane;
 
-use super::ranged::{Interval, Whole};
+use crate::ranged::{Interval, Whole};
 
 /// Bytes from none to 1 TiB: more than any host of today has memory for.
 type Bytes = Whole<0, 1_099_511_627_776>;

@@ -8,9 +8,10 @@ use toml::{Table, Value};
 
 use super::*;
 use crate::{
-    health::HealthPath,
+    engine::Engine,
+    health_path::HealthPath,
     names::{BackendId, ClusterId, ModelName, RoutingKey},
-    registry::Engine,
+    ranged::{Throughput, Whole},
 };
 
 const DOCUMENT: &str = include_str!("../../../docs/stargate.toml");
@@ -24,7 +25,7 @@ fn with_defaults() -> String {
     DOCUMENT.lines().map(uncomment).collect::<Vec<_>>().join("\n")
 }
 
-/// The same, and the indented examples that follow [routing].
+/// Lines "#key = value" without their "#", and the indented examples that follow [routing] without theirs.
 fn with_examples() -> String {
     let text = with_defaults();
     let (before, examples) = text.split_once("\n# One model's own routing").unwrap();

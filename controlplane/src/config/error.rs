@@ -2,7 +2,7 @@
 
 use std::{fmt, io, path::PathBuf};
 
-use super::Violation;
+use super::violation::Violation;
 
 /// Why there is no configuration.
 #[derive(Debug, thiserror::Error)]

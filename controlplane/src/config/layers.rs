@@ -16,7 +16,10 @@ use toml::{
     de::{DeTable, DeValue},
 };
 
-use super::{Config, ConfigError, Origin};
+use super::{
+    error::{ConfigError, Origin},
+    sections::Config,
+};
 
 /// Prefix of variables that override a key of the file; `__` goes one level down.
 const VARIABLE_PREFIX: &str = "STARGATE__";

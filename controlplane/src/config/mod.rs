@@ -7,17 +7,13 @@
 mod backends;
 mod control_plane;
 mod data_plane;
-#[cfg(test)]
-mod documentation;
 mod error;
 mod layers;
-mod ranged;
 mod routing;
+mod sections;
 mod server;
+mod violation;
 mod warnings;
-
-use serde::{Deserialize, Serialize};
-use stargate_dataplane as dataplane;
 
 pub use backends::StaticBackend;
 pub use control_plane::{
@@ -29,172 +25,12 @@ pub use data_plane::{
 };
 pub use error::{ConfigError, Origin};
 pub use layers::{Layers, Override};
-pub use ranged::{Interval, Throughput, Whole};
 pub use routing::{Document, Entry, MethodView, Methods, Policies, Routing};
+pub use sections::Config;
 pub use server::{Address, Addresses, Admin, Cores, Driver, Server};
+pub use violation::Violation;
 
-/// The whole configuration.
-#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Config {
-    /// Where the data plane listens and what it runs on.
-    pub server: Server,
-    /// Where the control plane listens.
-    pub admin: Admin,
-    /// Bounds on what clients may take.
-    pub limits: Limits,
-    /// How long each phase may last.
-    pub timeouts: Timeouts,
-    /// What is read from requests and added to responses.
-    pub headers: Headers,
-    /// Connections kept open to backends.
-    pub pool: Pool,
-    /// When a failed attempt is followed by another.
-    pub retry: Retry,
-    /// How long work just sent is added to what a cluster reports.
-    pub reservations: Reservations,
-    /// How round-trip times to backends are measured.
-    pub rtt: Rtt,
-    /// Active checks of backends.
-    pub health: Health,
-    /// What backends that register themselves may take.
-    pub registration: Registration,
-    /// What is written to stderr.
-    pub log: Log,
-    /// Metric names.
-    pub metrics: Metrics,
-    /// How a cluster is chosen.
-    pub routing: Routing,
-    /// The static backends.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub backends: Vec<StaticBackend>,
-}
-
-/// Something that cannot be used although each of its values is in range.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Violation {
-    /// Path of the key.
-    pub key: String,
-    /// What was found.
-    pub found: String,
-    /// What is allowed.
-    pub allowed: String,
-}
-
-// === impl Config ===
-
-impl Config {
-    /// The first rule across several keys that is broken, if any.
-    pub fn validate(&self) -> Result<(), Violation> {
-        if !self.admin.allow_remote && !self.admin.listen.0.ip().is_loopback() {
-            return Err(Violation {
-                key: "admin.listen".into(),
-                found: self.admin.listen.0.to_string(),
-                allowed: "a loopback address, since nothing authenticates callers of the admin API; \
-                          admin.allow_remote = true allows others"
-                    .into(),
-            });
-        }
-        let is_shared = |address: &&Address| address.0 == self.admin.listen.0 && address.0.port() != 0;
-        if let Some(address) = self.server.listen.0.iter().find(is_shared) {
-            return Err(Violation {
-                key: "admin.listen".into(),
-                found: format!("{}, as in server.listen", address.0),
-                allowed: "an address of its own".into(),
-            });
-        }
-        if self.backends.len() as u64 > self.registration.max_backends.get() {
-            return Err(Violation {
-                key: "backends".into(),
-                found: format!("{} backends", self.backends.len()),
-                allowed: format!(
-                    "{} at most (registration.max_backends)",
-                    self.registration.max_backends.get()
-                ),
-            });
-        }
-        backends::validate(&self.backends, self.registration.max_models_per_backend.count())?;
-        self.routing
-            .read()
-            .map_err(|violation| Violation { key: format!("routing.{}", violation.key), ..violation })?;
-        // The CPUs that may be used are a fact of the host, checked at start.
-        self.settings(Vec::new()).validate().map_err(Violation::from)
-    }
-
-    /// The data plane's settings, to run on `cpus` (empty: every CPU that the process may use).
-    pub fn settings(&self, cpus: Vec<usize>) -> dataplane::Settings {
-        dataplane::Settings {
-            listen: self.server.listen.socket_addresses(),
-            cores: cpus,
-            driver: match self.server.driver {
-                Driver::IoUring => dataplane::Driver::IoUring,
-                Driver::Epoll => dataplane::Driver::Epoll,
-            },
-            limits: self.limits.settings(),
-            timeouts: self.timeouts.settings(),
-            headers: self.headers.settings(),
-            pool: self.pool.settings(),
-            retry: self.retry.settings(),
-            reservations: self.reservations.settings(),
-            rtt: self.rtt.settings(),
-        }
-    }
-
-    /// What is allowed but rarely meant, one sentence each.
-    pub fn warnings(&self) -> Vec<String> {
-        warnings::of(self)
-    }
-
-    fn routing_summary(&self) -> String {
-        match self.routing.read() {
-            Ok(document) if document.models.is_empty() => {
-                document.default.method.algorithm.kind().as_str().into()
-            }
-            Ok(document) => format!(
-                "{} and {} models' own",
-                document.default.method.algorithm.kind().as_str(),
-                document.models.len()
-            ),
-            Err(_) => "invalid".into(),
-        }
-    }
-
-    /// One line for `check-config`.
-    pub fn summary(&self) -> String {
-        let listen: Vec<String> = self.server.listen.0.iter().map(|address| address.0.to_string()).collect();
-        let models: std::collections::BTreeSet<&str> = self
-            .backends
-            .iter()
-            .flat_map(|backend| &backend.models)
-            .map(crate::names::ModelName::as_str)
-            .collect();
-        format!(
-            "data plane on {} ({}, cores {}), admin on {}, {} static backends with {} models, routing {}",
-            listen.join(", "),
-            self.server.driver.as_str(),
-            self.server.cores,
-            self.admin.listen.0,
-            self.backends.len(),
-            models.len(),
-            self.routing_summary(),
-        )
-    }
-}
-
-// === impl Violation ===
-
-impl From<dataplane::SettingsError> for Violation {
-    /// The data plane names settings by its own fields; times carry their unit in the file.
-    fn from(error: dataplane::SettingsError) -> Self {
-        let key = match error.setting {
-            "listen" => "server.listen".to_owned(),
-            "pool.idle_timeout" | "reservations.ttl_min" => format!("{}_ms", error.setting),
-            time if time.starts_with("timeouts.") => format!("{time}_ms"),
-            other => other.to_owned(),
-        };
-        Self { key, found: error.found, allowed: error.allowed.to_owned() }
-    }
-}
-
+#[cfg(test)]
+mod documentation;
 #[cfg(test)]
 mod tests;

@@ -1,11 +1,21 @@
 //! What `check-config` warns about: settings that are allowed, but that usually turn out a mistake.
 
-use super::{Config, KernelLog, RttSource};
+use super::{
+    data_plane::{KernelLog, RttSource},
+    sections::Config,
+};
 
 /// uvicorn's keep-alive time, and so that of vLLM and `SGLang`.
 const ENGINE_KEEP_ALIVE_MS: u64 = 5000;
 
-pub(super) fn of(config: &Config) -> Vec<String> {
+impl Config {
+    /// What is allowed but rarely meant, one sentence each.
+    pub fn warnings(&self) -> Vec<String> {
+        of(self)
+    }
+}
+
+fn of(config: &Config) -> Vec<String> {
     let mut warnings = Vec::new();
     if config.pool.idle_timeout_ms.get() >= ENGINE_KEEP_ALIVE_MS {
         warnings.push(format!(

@@ -13,7 +13,7 @@ use tokio::{
     time::{Instant, timeout},
 };
 
-use super::LookUp;
+use super::look_up::LookUp;
 use crate::backend_url::Host;
 
 /// Bytes of an answer that are read. More says nothing; closing early would reset the engine's connection.

@@ -1,17 +1,13 @@
 //! Active health checks: is a backend there, does it answer, how far away is it.
 //!
-//! Each registration is checked by a task of its own, so that a backend which hangs delays nobody else's
+//! Each registration is checked by a task of its own (`tasks/health.rs`), so that a backend which hangs delays nobody else's
 //! checks. A check looks the name up, connects, and asks for one path; the time to connect is a source of the
 //! round-trip time (`probe`), the one that always works. Checks never touch in-flight counters.
 
 mod check;
 mod look_up;
-mod path;
 mod state;
-mod watch;
 
 pub use check::{CheckFailure, CheckReport, CheckTarget, check};
 pub use look_up::{LookUp, locate};
-pub use path::HealthPath;
 pub use state::{Condition, HealthState, ProbedRtt, Thresholds, Transition};
-pub(crate) use watch::watch;

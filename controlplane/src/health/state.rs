@@ -4,7 +4,7 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 
 use stargate_routing::Nanos;
 
-use super::CheckFailure;
+use super::check::CheckFailure;
 
 /// Weight of a new sample in the smoothed round-trip time, as in TCP (RFC 6298).
 const RTT_GAIN: f64 = 1.0 / 8.0;

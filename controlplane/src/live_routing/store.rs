@@ -10,7 +10,10 @@ use std::{
 
 use serde::{Deserialize, Serialize};
 
-use super::{Source, StartError, VERSIONS_MAX, Version};
+use super::{
+    error::StartError,
+    version::{Source, VERSIONS_MAX, Version},
+};
 use crate::config::{Document, Routing};
 
 /// What the file holds, in its only format so far.

@@ -1,7 +1,7 @@
-use std::{env, fs, path::PathBuf};
+use std::{env, fs, path::PathBuf, sync::Arc};
 
 use super::*;
-use crate::config::Routing;
+use crate::config::{Config, Routing};
 
 /// A directory of its own, removed with the test.
 struct Scratch(PathBuf);

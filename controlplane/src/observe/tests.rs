@@ -1,8 +1,19 @@
-use stargate_dataplane::{CoreLevels, ErrorCode};
-use stargate_routing::{AdmissionRefusal, Tokens, UnavailableReason, WaitReason};
+use std::{sync::Arc, time::Duration};
 
-use super::*;
-use crate::{config::Config, names::BackendId, publish::Publisher};
+use stargate_dataplane::{
+    Attempt, AttemptResult, CoreLevels, ErrorCode, Failure, Observation, Rejection, Request, Selection,
+    WaitedFor,
+};
+use stargate_routing::{
+    AdmissionRefusal, AlgorithmKind, Backend, TargetName, Tokens, UnavailableReason, WaitReason,
+};
+use tokio::time::Instant;
+
+use super::{
+    Observer,
+    observer::{RETENTION, SWEEP_INTERVAL},
+};
+use crate::{config::Config, metrics::Gauges, names::BackendId, publish::Publisher, registry::Registry};
 
 struct Fixture {
     registry: Registry,

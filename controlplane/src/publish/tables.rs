@@ -14,17 +14,16 @@ use std::{
 };
 
 use stargate_routing::{
-    Cluster, ClusterUid, RankingTable, RendezvousWeight, RendezvousWeights, Seed, Snapshot, TargetName,
+    Cluster, ClusterUid, RankingTable, RendezvousWeight, RendezvousWeights, Seed, Snapshot, Target,
+    TargetName,
 };
-
-use super::Publisher;
 
 /// Counts the revisions of all targets of this process, from 1: a core remembers rankings by them alone.
 static LAST_REVISION: AtomicU64 = AtomicU64::new(0);
 
 /// What a target keeps of its rankings across snapshots.
 #[derive(Debug, Default)]
-pub(super) struct TableSlot {
+pub(super) struct KeptTable {
     revision: u64,
     /// What the revision stands for.
     ranked: Vec<(ClusterUid, RendezvousWeights)>,
@@ -50,9 +49,9 @@ pub struct BuiltTable {
     took: Duration,
 }
 
-// === impl TableSlot ===
+// === impl KeptTable ===
 
-impl TableSlot {
+impl KeptTable {
     /// The revision of these clusters and weights: another one when they differ from the last ones.
     pub(super) fn revise(&mut self, clusters: &[Cluster]) -> u64 {
         let now = || clusters.iter().map(|cluster| (cluster.uid, cluster.rendezvous));
@@ -80,50 +79,36 @@ impl TableSlot {
         let (built_revision, table) = self.built.as_ref()?;
         (*built_revision == revision && table.is_for(by.0, by.1)).then_some(table)
     }
-}
 
-// === impl Publisher ===
-
-impl Publisher {
-    /// The next table that the current snapshot lacks, each target in its turn.
-    pub fn next_table(&mut self) -> Option<TableJob> {
-        let snapshot = self.shared.load_full();
-        let lacking = || snapshot.targets().iter().filter_map(|target| self.lacking(target));
-        let next = lacking()
-            .find(|(target, _)| self.last_table.as_ref().is_none_or(|last| target > last))
-            .or_else(|| lacking().next());
-        let (target, previous) = next?;
-        // Noted before it is built: one that cannot be must not keep the others waiting.
-        self.last_table = Some(target.clone());
-        Some(TableJob { snapshot, target, previous })
-    }
-
-    /// The target's name and its table before, if it lacks one now.
-    fn lacking(
-        &self,
-        target: &stargate_routing::Target,
-    ) -> Option<(Arc<TargetName>, Option<Arc<RankingTable>>)> {
+    /// What is to be built where `target`, whose table this is, ranks and `snapshot` has no table for it.
+    pub(super) fn lacking(&self, snapshot: &Arc<Snapshot>, target: &Target) -> Option<TableJob> {
         let by = target.policy.method.algorithm.ranked_by()?;
-        let slot = &self.slots.get(&*target.name)?.table;
-        if target.clusters.is_empty() || slot.built_for(by, target.ranking_revision).is_some() {
+        if target.clusters.is_empty() || self.built_for(by, target.ranking_revision).is_some() {
             return None;
         }
-        let previous = slot.built.as_ref().map(|(_, table)| table).filter(|table| table.is_for(by.0, by.1));
-        Some((target.name.clone(), previous.cloned()))
+        let previous = self.built.as_ref().map(|(_, table)| table).filter(|table| table.is_for(by.0, by.1));
+        Some(TableJob {
+            snapshot: snapshot.clone(),
+            target: target.name.clone(),
+            previous: previous.cloned(),
+        })
     }
 
     /// Keeps a table, for the next snapshot if nothing has changed since, and to start the next one from
     /// otherwise.
-    pub fn adopt(&mut self, built: &BuiltTable) {
-        if let Some(slot) = self.slots.get_mut(&*built.target) {
-            slot.table.built = Some((built.revision, built.table.clone()));
-        }
+    pub(super) fn adopt(&mut self, built: &BuiltTable) {
+        self.built = Some((built.revision, built.table.clone()));
     }
 }
 
 // === impl TableJob ===
 
 impl TableJob {
+    /// Whose it is.
+    pub(super) fn target(&self) -> &Arc<TargetName> {
+        &self.target
+    }
+
     /// Builds it: milliseconds of CPU, or a good part of a second with 1000 clusters. `None` when its
     /// target does not rank.
     pub fn build(self) -> Option<BuiltTable> {

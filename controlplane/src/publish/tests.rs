@@ -1,13 +1,16 @@
+use std::{sync::Arc, time::Duration};
+
 use serde_json::{Value, json};
-use stargate_routing::{Algorithm, Inclusion, Tokens, TokensPerSecond};
+use stargate_routing::{Algorithm, Cluster, Inclusion, Snapshot, Tokens, TokensPerSecond};
 use tokio::time::Instant;
 
 use super::*;
 use crate::{
     config::Config,
     health::{CheckFailure, CheckReport},
-    learn::Sample,
+    learn::{ASSUMED_INPUT_TPS, Sample},
     names::BackendId,
+    registry::Registry,
 };
 
 pub(super) struct Fixture {

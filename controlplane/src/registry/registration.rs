@@ -5,7 +5,12 @@ use std::{collections::BTreeMap, net::SocketAddr, sync::Arc, time::Duration};
 use stargate_routing::{Backend, BackendRtt, BackendUid, Nanos, RttSource};
 use tokio::time::Instant;
 
-use super::{Identity, ModelStats, ModelStatus, ReportInterval, RoutedRtt};
+use super::{
+    report_interval::ReportInterval,
+    request::{Identity, ModelStatus},
+    routed_rtt::RoutedRtt,
+    stats::{ModelStats, Rate},
+};
 use crate::{
     health::{HealthState, ProbedRtt},
     learn::ThroughputEstimate,
@@ -192,7 +197,7 @@ impl Model {
     pub fn input_tps(&self) -> Option<f64> {
         self.stats
             .last_mean_input_tps
-            .map(super::Rate::get)
+            .map(Rate::get)
             .filter(|tps| *tps > 0.0)
             .or_else(|| self.measured.published())
     }

@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer, de::IntoDeserializer};
 
-use super::{Engine, ModelStats};
+use super::stats::{ModelStats, Rate};
 use crate::{
     backend_url::BackendUrl,
-    config::{LEASE_MS_MAX, LEASE_MS_MIN, StaticBackend, Whole},
-    health::HealthPath,
+    config::{LEASE_MS_MAX, LEASE_MS_MIN, StaticBackend},
+    engine::Engine,
+    health_path::HealthPath,
     names::{ClusterId, ModelName, RoutingKey},
+    ranged::Whole,
 };
 
 /// Body of `PUT /api/v1/backends/{id}`.
@@ -97,8 +99,8 @@ impl ModelRequest {
     /// What an operator knows of a static backend counts as reported until it reports itself.
     pub(super) fn of_static(backend: &StaticBackend) -> Self {
         let stats = ModelStats {
-            last_mean_input_tps: backend.last_mean_input_tps.and_then(|tps| super::Rate::new(tps.get())),
-            max_input_tps: backend.max_input_tps.and_then(|tps| super::Rate::new(tps.get())),
+            last_mean_input_tps: backend.last_mean_input_tps.and_then(|tps| Rate::new(tps.get())),
+            max_input_tps: backend.max_input_tps.and_then(|tps| Rate::new(tps.get())),
             max_engine_concurrency: backend.max_engine_concurrency.map(|count| Whole::new(count.get())),
             ..ModelStats::default()
         };

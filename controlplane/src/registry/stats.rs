@@ -8,10 +8,10 @@ use std::{collections::BTreeMap, fmt};
 use serde::{Deserialize, Deserializer, Serialize, de};
 
 use super::{
-    Attempts,
+    attempts::Attempts,
     bounded_map::{bounded_map, key},
 };
-use crate::config::Whole;
+use crate::ranged::Whole;
 
 /// Requests in one engine or fleet.
 pub type Requests = Whole<0, 1_000_000_000>;

@@ -29,7 +29,7 @@ pub(crate) const NO_HEALTH: &str = "[health]\ninterval_ms = 86400000\nunhealthy_
 
 /// The admin API of a control plane.
 pub(crate) struct Api {
-    pub(crate) plane: Arc<ControlPlane>,
+    pub(crate) plane: ControlPlane,
     router: Router,
 }
 

@@ -1,6 +1,6 @@
 //! Starts both planes, tells when everything listens, and stops them in order.
 
-use std::{io::Write, net::SocketAddr, sync::Arc, time::Duration};
+use std::{io::Write, net::SocketAddr, time::Duration};
 
 use anyhow::{Context, Result, anyhow};
 use rustix::thread::sched_getaffinity;
@@ -41,7 +41,7 @@ pub(crate) fn serve(
     result
 }
 
-async fn run(plane: Arc<ControlPlane>, cpus: Vec<usize>) -> Result<()> {
+async fn run(plane: ControlPlane, cpus: Vec<usize>) -> Result<()> {
     let config = plane.config();
     let mut signals = Signals::receive().context("cannot receive signals")?;
     let address = config.admin.listen.0;

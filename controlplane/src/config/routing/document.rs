@@ -6,11 +6,11 @@ use serde::{Serialize, Serializer, ser::SerializeMap};
 use stargate_routing::{AlgorithmKind, FieldError, Method, PolicyFields, Scalar};
 
 use super::{
-    join,
+    place::join,
     raw::{Raw, Table, serialize_fields},
 };
 use crate::{
-    config::Violation,
+    config::violation::Violation,
     names::{ModelName, excerpt},
 };
 

@@ -3,7 +3,7 @@ use serde_json::{Value, json};
 use stargate_routing::{Algorithm, AlgorithmKind};
 
 use super::*;
-use crate::config::Config;
+use crate::config::{Config, Violation};
 
 fn document(json: &Value) -> Document {
     Routing::from_json(&json.to_string()).unwrap().read().unwrap()

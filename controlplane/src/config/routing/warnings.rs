@@ -6,13 +6,17 @@ use stargate_routing::{
     Algorithm, PrimaryAdmission, PulsarWaitAndWidenParameters, RendezvousWeight, Waiting, Widening,
 };
 
-use super::document::{Document, Entry};
-use crate::config::StaticBackend;
+use super::{
+    document::{Document, Entry},
+    place::join,
+};
+use crate::{config::backends::StaticBackend, ranged::Throughput};
 
 /// What a backend completes between two reports that it sends at every change, and the round trip, with
-/// something to spare: below it a queue drains unseen, and strangers take its slots (ROUTING.md section 10, 3).
+/// something to spare: below it a queue drains unseen, and strangers take its slots;
+/// what `max_queued` is for is told in docs/routing.md.
 const MAX_QUEUED_MIN: u64 = 4;
-/// The same for reports once a second.
+/// What it completes between two reports where it sends one a second.
 const MAX_QUEUED_HEARTBEAT: u64 = 12;
 /// Input tokens of an ordinary prompt with its context.
 const PROMPT_TOKENS: f64 = 4096.0;
@@ -33,7 +37,7 @@ impl Document {
             .collect();
         of_entry("default", &self.default, &of_default, &mut warnings);
         for (model, entry) in &self.models {
-            let path = super::join("models", model.as_str());
+            let path = join("models", model.as_str());
             let serving = of(model.as_str());
             if !backends.is_empty() && serving.is_empty() {
                 warnings.push(format!(
@@ -130,7 +134,7 @@ fn of_bands(
             let fastest = backends
                 .iter()
                 .filter_map(|backend| backend.last_mean_input_tps)
-                .map(crate::config::Throughput::get)
+                .map(Throughput::get)
                 .reduce(f64::max);
             let tokens = fastest.map(|tps| tps * slo.ceil().as_secs_f64());
             if let Some(tokens) = tokens.filter(|tokens| *tokens < PROMPT_TOKENS) {

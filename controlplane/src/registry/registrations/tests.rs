@@ -2,7 +2,10 @@ use serde_json::{Value, json};
 use stargate_routing::{Nanos, RttSource};
 
 use super::*;
-use crate::health::CheckFailure;
+use crate::{
+    health::CheckFailure,
+    registry::{Model, ModelStatus, Rate, Reporting, Requests},
+};
 
 fn registry(toml: &str) -> Registry {
     Registry::new(&toml::from_str(toml).unwrap())

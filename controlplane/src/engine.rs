@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::health::HealthPath;
+use crate::health_path::HealthPath;
 
 /// An inference engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

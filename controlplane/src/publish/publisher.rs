@@ -1,41 +1,26 @@
-//! From the registry to snapshots, published only when something in them changed.
-//!
-//! What must outlive a snapshot lives here: a (target, cluster) pair keeps its identity and its in-flight
-//! counters from its first backend's registration to its last one's end, whatever health checks and stats do;
-//! so do the weights that it is ranked by ([`held`]), its draw of the room for those who wait ([`room`]) and a target's
-//! ranking table ([`tables`]). What is published is the cache of what is published next: the backends and the
-//! inclusions in it are taken over while they are the same.
-
-mod held;
-mod inclusions;
-mod room;
-mod tables;
+//! Makes the snapshot that the registry's state comes to, and publishes it where it differs from the one in force.
 
 use std::{
-    collections::BTreeMap,
     sync::Arc,
     time::{Duration, SystemTime, UNIX_EPOCH},
 };
 
 use stargate_dataplane::{GatewayId, SharedSnapshot, rtt::Rtt};
-use stargate_routing::{
-    Accounting, Backend, Cluster, ClusterLoad, ClusterUid, RendezvousWeights, RoundRobinCursor, Snapshot,
-    Target, TargetName,
-};
-
+use stargate_routing::{Accounting, Backend, Cluster, RendezvousWeights, Snapshot, Target, TargetName};
 use tokio::time::Instant;
 
-pub use self::tables::{BuiltTable, TableJob};
-use self::{
+use super::{
+    held,
     inclusions::NewInclusions,
-    room::{HeldDraw, HeldShare, is_alone},
-    tables::TableSlot,
+    kept::Kept,
+    plan::{PlannedClusters, plan},
+    room::is_alone,
+    tables::{BuiltTable, TableJob},
 };
 use crate::{
-    aggregate::{Member, aggregate},
+    aggregate::{Member, aggregate, assumed_input_tps},
     config::Policies,
-    learn::ASSUMED_INPUT_TPS,
-    registry::{Model, ModelStatus, Registration, Registry},
+    registry::Registry,
 };
 
 /// Publishes snapshots.
@@ -43,8 +28,7 @@ use crate::{
 pub struct Publisher {
     routing: Policies,
     shared: SharedSnapshot,
-    slots: BTreeMap<TargetName, TargetSlot>,
-    last_cluster: u64,
+    kept: Kept,
     /// Whose table was handed out to be built last.
     last_table: Option<Arc<TargetName>>,
     /// Whose attempts are looked for in reports; `None` while no data plane is there.
@@ -57,29 +41,6 @@ pub struct Publisher {
     rng: fastrand::Rng,
 }
 
-/// What a target keeps across snapshots.
-#[derive(Debug)]
-struct TargetSlot {
-    name: Arc<TargetName>,
-    round_robin: Arc<RoundRobinCursor>,
-    clusters: BTreeMap<Arc<str>, ClusterSlot>,
-    share: HeldShare,
-    table: TableSlot,
-}
-
-/// What a (target, cluster) keeps across snapshots.
-#[derive(Clone, Debug)]
-struct ClusterSlot {
-    uid: ClusterUid,
-    id_hash: u64,
-    load: Arc<ClusterLoad>,
-    held: RendezvousWeights,
-    draw: HeldDraw,
-}
-
-/// What a target is made of now: all its clusters, with their active backends only.
-type Plan<'a> = BTreeMap<TargetName, BTreeMap<Arc<str>, Vec<(&'a Registration, &'a Model)>>>;
-
 // === impl Publisher ===
 
 impl Publisher {
@@ -88,8 +49,7 @@ impl Publisher {
         Self {
             routing,
             shared: SharedSnapshot::default(),
-            slots: BTreeMap::new(),
-            last_cluster: 0,
+            kept: Kept::default(),
             last_table: None,
             gateway: None,
             backends_revision: 0,
@@ -122,7 +82,7 @@ impl Publisher {
     /// Publishes the registry's state, unless nothing changed. True when it did.
     pub fn publish(&mut self, registry: &Registry) -> bool {
         let plan = plan(registry);
-        self.follow(&plan);
+        self.kept.follow(&plan);
         let current = self.shared.load_full();
         let mut inclusions = NewInclusions::new(self.gateway, &current.inclusions);
         let targets: Vec<Target> =
@@ -162,44 +122,13 @@ impl Publisher {
         }
     }
 
-    /// Ends what has no registration left and begins what is new.
-    fn follow(&mut self, plan: &Plan<'_>) {
-        self.slots.retain(|name, slot| {
-            plan.get(name).is_some_and(|clusters| {
-                slot.clusters.retain(|cluster_id, _| clusters.contains_key(cluster_id));
-                true
-            })
-        });
-        for (name, clusters) in plan {
-            let slot = self.slots.entry(name.clone()).or_insert_with(|| TargetSlot {
-                name: Arc::new(name.clone()),
-                round_robin: Arc::default(),
-                clusters: BTreeMap::new(),
-                share: HeldShare::default(),
-                table: TableSlot::default(),
-            });
-            for cluster_id in clusters.keys() {
-                slot.clusters.entry(cluster_id.clone()).or_insert_with(|| {
-                    self.last_cluster += 1;
-                    ClusterSlot {
-                        uid: ClusterUid(self.last_cluster),
-                        id_hash: Cluster::hash_id(cluster_id),
-                        load: Arc::default(),
-                        held: RendezvousWeights::default(),
-                        draw: HeldDraw::default(),
-                    }
-                });
-            }
-        }
-    }
-
     fn target(
         &mut self,
         name: &TargetName,
-        clusters: &BTreeMap<Arc<str>, Vec<(&Registration, &Model)>>,
+        clusters: &PlannedClusters<'_>,
         inclusions: &mut NewInclusions<'_>,
     ) -> Target {
-        let slot = self.slots.get_mut(name).expect("followed before");
+        let kept = self.kept.get_mut(name).expect("followed before");
         let policy = self.routing.policy(&name.model).clone();
         let models = || clusters.values().flatten().map(|(_, model)| *model);
         let assumed = assumed_input_tps(models());
@@ -209,7 +138,7 @@ impl Publisher {
             .iter()
             .filter(|(_, active)| !active.is_empty())
             .map(|(cluster_id, active)| {
-                let kept = slot.clusters.get_mut(cluster_id).expect("followed before");
+                let of = kept.clusters.get_mut(cluster_id).expect("followed before");
                 let members: Vec<Member<'_>> = active
                     .iter()
                     .map(|(registration, model)| Member {
@@ -222,61 +151,61 @@ impl Publisher {
                 let backends: Box<[Arc<Backend>]> =
                     active.iter().filter_map(|(registration, _)| registration.backend().cloned()).collect();
                 for (registration, model) in active {
-                    inclusions.add(kept.uid, registration.backend_uid(), model);
+                    inclusions.add(of.uid, registration.backend_uid(), model);
                 }
                 let stats = aggregate(&members);
-                kept.held = held::follow(kept.held, RendezvousWeights::reported(&stats));
+                of.held = held::follow(of.held, RendezvousWeights::reported(&stats));
                 let report = members.iter().map(|member| member.report).max().unwrap_or_default();
-                kept.draw.follow(report, stats.rtt.into(), now, &mut self.rng);
+                of.draw.follow(report, stats.rtt.into(), now, &mut self.rng);
                 Cluster {
-                    uid: kept.uid,
+                    uid: of.uid,
                     cluster_id: cluster_id.clone(),
-                    id_hash: kept.id_hash,
-                    rendezvous: kept.held,
+                    id_hash: of.id_hash,
+                    rendezvous: of.held,
                     stats,
-                    load: kept.load.clone(),
+                    load: of.load.clone(),
                     backends,
                 }
             })
             .collect();
-        let share = slot.share.follow(&clusters, is_alone);
+        let share = kept.share.follow(&clusters, is_alone);
         let follows = |cluster: &&mut Cluster| cluster.stats.accounting == Accounting::Reservations;
         for cluster in clusters.iter_mut().filter(follows) {
-            cluster.stats.room_share = slot.clusters[&cluster.cluster_id].draw.of(share);
+            cluster.stats.room_share = kept.clusters[&cluster.cluster_id].draw.of(share);
         }
-        let ranking_revision = slot.table.revise(&clusters);
+        let ranking_revision = kept.table.revise(&clusters);
         Target {
-            name: slot.name.clone(),
-            round_robin: slot.round_robin.clone(),
+            name: kept.name.clone(),
+            round_robin: kept.round_robin.clone(),
             clusters,
             ranking_revision,
-            ranking: slot.table.current(policy.method.algorithm.ranked_by()),
+            ranking: kept.table.current(policy.method.algorithm.ranked_by()),
             policy,
         }
     }
-}
 
-fn plan(registry: &Registry) -> Plan<'_> {
-    let mut plan = Plan::new();
-    for registration in registry.backends() {
-        let routing_key = registration.identity.routing_key.as_ref().map(crate::names::RoutingKey::shared);
-        for (model_name, model) in &registration.models {
-            let name = TargetName { routing_key: routing_key.clone(), model: model_name.shared() };
-            let active =
-                plan.entry(name).or_default().entry(registration.identity.cluster_id.shared()).or_default();
-            if registration.is_available() && model.status == ModelStatus::Active {
-                active.push((registration, model));
-            }
+    /// The next table that the current snapshot lacks, each target in its turn.
+    pub fn next_table(&mut self) -> Option<TableJob> {
+        let snapshot = self.shared.load_full();
+        let kept = &self.kept;
+        let lacking = || {
+            let of = |target: &Target| kept.get(&target.name)?.table.lacking(&snapshot, target);
+            snapshot.targets().iter().filter_map(of)
+        };
+        let next = lacking()
+            .find(|job| self.last_table.as_ref().is_none_or(|last| job.target() > last))
+            .or_else(|| lacking().next())?;
+        // Noted before it is built: one that cannot be must not keep the others waiting.
+        self.last_table = Some(next.target().clone());
+        Some(next)
+    }
+
+    /// Keeps a table for the next snapshots of its target, if that is there still.
+    pub fn adopt(&mut self, built: &BuiltTable) {
+        if let Some(kept) = self.kept.get_mut(built.target()) {
+            kept.table.adopt(built);
         }
     }
-    plan
-}
-
-/// What a backend whose throughput nobody knows is taken for: as fast as the fastest known one of its target,
-/// so that it gets requests, and with them an estimate of its own. A lower assumption would keep it from ever
-/// being tried beside a known one.
-pub(crate) fn assumed_input_tps<'a>(models: impl Iterator<Item = &'a Model>) -> f64 {
-    models.filter_map(Model::input_tps).reduce(f64::max).unwrap_or(ASSUMED_INPUT_TPS)
 }
 
 fn is_same_target(old: &Target, new: &Target) -> bool {
@@ -298,6 +227,3 @@ fn unix_ms() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or(Duration::ZERO);
     since.as_millis() as u64
 }
-
-#[cfg(test)]
-mod tests;
