@@ -6,8 +6,8 @@
 use smallvec::SmallVec;
 
 use super::{
-    Version,
     head::{self, ConnectionOptions, FramingError, FramingHeaders},
+    version::Version,
 };
 
 /// A range of the bytes that a head was read from.
