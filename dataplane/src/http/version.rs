@@ -1,4 +1,5 @@
-//! The versions that this gateway speaks, and what a peer said that it does.
+//! The versions of HTTP that this gateway speaks. Whatever else a peer says that it speaks is refused where its head
+//! is read.
 
 /// `HTTP/1.x` minor version of a peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

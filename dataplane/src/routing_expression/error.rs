@@ -1,4 +1,5 @@
-//! Why a routing expression selects nothing, told so that its caller can mend it.
+//! Why a routing expression selects nothing, told so that its caller can mend it: with what is allowed, and with the
+//! caller's own text cut short.
 
 use stargate_routing::{AlgorithmKind, FieldError};
 

@@ -1,4 +1,5 @@
-//! The clock that round trips are dated by, whoever measures them.
+//! The clock that round trips are dated by, whoever measures them: the kernel program reads the same one, so that its
+//! times can be told from ours.
 
 use std::time::Duration;
 

@@ -1,4 +1,5 @@
-//! What is for the host's log: this crate writes to none itself.
+//! What is for the host's log. This crate writes to none: a line goes to whoever has started the data plane, from a
+//! thread that may wait for it.
 
 /// Takes lines for the host's log. Called by a control thread, never by a core.
 pub type Tell = Box<dyn FnMut(Severity, &str) + Send>;

@@ -1,4 +1,6 @@
-//! What an attempt comes to.
+//! What an attempt comes to: a response, a failure, or nobody to answer.
+//!
+//! Of the first two it says what kept it from serving its request, as `retry` judges it.
 
 use std::{sync::Arc, time::Duration};
 

@@ -1,4 +1,6 @@
 //! An attempt without a response: what went wrong, and whether the engine can have begun.
+//!
+//! Where nothing proves that it has not, it may have; the code that fails says which it is.
 
 use stargate_routing::Backend;
 

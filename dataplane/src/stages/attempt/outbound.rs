@@ -1,4 +1,6 @@
 //! What an attempt sends, and what its answer depends on.
+//!
+//! A short body is copied behind the head, which costs less than writing the two apart.
 
 use crate::http::{Method, RequestHead, Version};
 

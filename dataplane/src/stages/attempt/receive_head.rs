@@ -1,4 +1,6 @@
 //! The wait for the head of the engine's response, which is most of a request's life before its first token.
+//!
+//! Informational responses are passed on as they come. What follows the head is left to `relay`.
 
 use std::time::Instant;
 

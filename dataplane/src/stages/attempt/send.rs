@@ -1,4 +1,6 @@
 //! The request's way to the engine, for as long as the engine takes some of it and the client is there.
+//!
+//! A longer body is written from where it lies; it is kept for another attempt anyway.
 
 use std::{
     io::{self, IoSlice},

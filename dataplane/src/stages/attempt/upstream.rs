@@ -1,4 +1,7 @@
 //! A connection to a backend with a request on it, and what its end proves.
+//!
+//! A request that was not sent whole has not run. That a kept connection turns out to be closed proves nothing by
+//! itself.
 
 use std::{io, sync::Arc};
 
