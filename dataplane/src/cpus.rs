@@ -1,4 +1,6 @@
 //! The CPUs that this process may use, a thread's place on one of them, and the time that it has taken there.
+//!
+//! Whoever asks says what a refusal means; here it is the kernel's own answer.
 
 use std::{io, time::Duration};
 

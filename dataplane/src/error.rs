@@ -1,4 +1,7 @@
 //! What can go wrong with a request, and the one table from it to status, code and fault.
+//!
+//! An error says who is at fault, what was wrong and what is allowed. Whether a failure is safe to retry is not its to say:
+//! that depends on what the attempt has proved.
 
 use std::{borrow::Cow, time::Duration};
 

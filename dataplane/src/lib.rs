@@ -1,10 +1,11 @@
 //! The data plane: one pinned monoio thread a core, each with its own listener, connection pools and
 //! decision state, proxying HTTP/1.1 to the backend that the current snapshot says is best.
 //!
-//! A request goes through stages, one file each, in this order: accept, read head, derive, decide, reserve,
-//! attempt, relay, account. A core thread takes no lock, makes no blocking call and allocates nothing to
-//! decide. The border to the control plane is two things only: snapshots come in ([`SharedSnapshot`], and
-//! [`Bells`] to ring for them), observations go out ([`Observations`]).
+//! A request goes through `stages`, a file each; what the requests of a core share is in `core`, how their bytes
+//! come and go in `io` and `http`, and `data_plane` starts and stops it all. Each knows only those below it. A core
+//! thread takes no lock, makes no blocking call and allocates nothing to decide. The border to the control plane is
+//! two things only: snapshots come in ([`SharedSnapshot`], and [`Bells`] to ring for them), observations go out
+//! ([`Observations`]).
 
 mod core;
 mod cpus;

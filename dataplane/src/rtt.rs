@@ -6,10 +6,12 @@
 //! that is lost later costs no request anything. Nothing here runs on a core but two system calls of
 //! `tcp_info`, and those only where it is in use.
 
+mod clock;
 mod estimate;
 pub mod kernel;
 mod monitor;
 mod tcp_info;
+mod tell;
 
 use std::{
     fmt, io,
@@ -22,26 +24,16 @@ use std::{
 use stargate_routing::{Backend, Nanos, RttSample, RttSource, Snapshot};
 
 pub(crate) use self::tcp_info::TcpInfoSource;
-use self::{kernel::KernelRtt, monitor::Monitor};
-pub use self::{monitor::KernelFault, tcp_info::handshake_of};
+use self::{clock::monotonic_time, kernel::KernelRtt, monitor::Monitor};
+pub use self::{
+    monitor::KernelFault,
+    tcp_info::handshake_of,
+    tell::{Severity, Tell},
+};
 use crate::settings::{KernelLog, RttChoice, RttSettings};
 
 /// What the explicit choice of the kernel program needs.
 const KERNEL_NEEDS: &str = "CAP_BPF and CAP_NET_ADMIN, Linux 5.8, and a mounted cgroup of version 2";
-
-/// Takes lines for the host's log. Called by a control thread, never by a core.
-pub type Tell = Box<dyn FnMut(Severity, &str) + Send>;
-
-/// How much a line for the host's log matters.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Severity {
-    /// For looking into something.
-    Debug,
-    /// Good to know.
-    Info,
-    /// Something does not work as it should; all else does.
-    Warn,
-}
 
 /// Why round-trip times cannot be measured as asked for.
 #[derive(Debug, thiserror::Error)]
@@ -141,12 +133,6 @@ struct Chosen<K> {
     kernel: Option<K>,
     why: String,
     severity: Severity,
-}
-
-/// Time of the clock that the kernel program uses, too.
-fn monotonic_time() -> Duration {
-    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    Duration::new(time.tv_sec.try_into().unwrap_or_default(), time.tv_nsec.try_into().unwrap_or_default())
 }
 
 /// Takes the best that works, or what is asked for.

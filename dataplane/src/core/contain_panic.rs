@@ -1,4 +1,6 @@
 //! A panic ends the task that met it and nothing else: not its core, and none of the other requests there.
+//!
+//! What the task held ends with the unwinding, as it would have in any other way; nothing is repaired here.
 
 use std::{
     future::Future,

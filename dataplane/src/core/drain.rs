@@ -1,4 +1,7 @@
 //! The one signal of a core: no more connections, no more requests on kept ones.
+//!
+//! It says that the core is to stop, not when: whoever waits for it finishes what it has, within the grace that
+//! `data_plane::core_thread` gives.
 
 use std::{
     cell::{Cell, RefCell},

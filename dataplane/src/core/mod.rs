@@ -1,4 +1,6 @@
 //! The state of one core: everything that its connections share, none of it behind a lock.
+//!
+//! It keeps, lends and counts. What becomes of a request is for `stages` to say, and how bytes come and go for `io`.
 
 pub(crate) mod bell;
 pub(crate) mod clients;

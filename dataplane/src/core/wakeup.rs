@@ -1,4 +1,6 @@
 //! Wakes one task of a core from others of it.
+//!
+//! However often something happens before the task has run, it runs once for all of it.
 
 use std::{
     cell::{Cell, RefCell},

@@ -1,4 +1,6 @@
 //! A core's thread: pinned, with its own runtime and listeners, from start to drained.
+//!
+//! It starts the tasks that a core always has and ends them in order; what they do is theirs.
 
 use std::{
     io,

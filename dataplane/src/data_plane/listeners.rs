@@ -1,4 +1,6 @@
 //! Listeners: one a core and address. All cores' share the port, and the kernel spreads connections over them.
+//!
+//! They are bound on the thread that starts the data plane, so that a port that is taken fails the start.
 
 use std::{
     io,

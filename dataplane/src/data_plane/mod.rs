@@ -1,4 +1,7 @@
 //! A running data plane as its host sees it: started as a whole, asked for its levels, stopped as a whole.
+//!
+//! The one place where the parts meet that know nothing of each other: settings, the snapshot, the cores' threads, their
+//! queues of observations, and the measuring of round trips.
 
 mod core_thread;
 mod listeners;

@@ -1,4 +1,6 @@
 //! Why a data plane did not start.
+//!
+//! Each says what to mend: a setting, an address, a CPU, or what the kernel refuses.
 
 use std::{io, net::SocketAddr};
 

@@ -3,6 +3,8 @@
 
 use smallvec::SmallVec;
 
+use super::version::Version;
+
 /// The offset just behind the head's empty line, or `None` while it is incomplete. Refuses bare LF, which
 /// httparse accepts and other parsers read differently.
 pub(super) fn end(bytes: &[u8]) -> Result<Option<usize>, BareLineFeed> {
@@ -122,8 +124,8 @@ impl FramingHeaders {
         Ok(())
     }
 
-    pub(super) fn check(&self, version: super::Version) -> Result<(), FramingError> {
-        if self.chunked && version == super::Version::Http10 {
+    pub(super) fn check(&self, version: Version) -> Result<(), FramingError> {
+        if self.chunked && version == Version::Http10 {
             return Err(FramingError::ChunkedInHttp10);
         }
         if self.chunked && self.length.is_some() {

@@ -9,16 +9,11 @@ mod head;
 mod relay_body;
 mod request;
 mod response;
+mod version;
 
 pub(crate) use chunked::{ChunkedDecoder, ChunkedError};
 pub(crate) use head::push_header;
 pub(crate) use relay_body::{Outgoing, RelayBody};
 pub(crate) use request::{BodyFraming, Method, RequestHead, RequestRefused, Span};
-pub(crate) use response::{ResponseBody, ResponseHead};
-
-/// `HTTP/1.x` minor version of a peer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Version {
-    Http10,
-    Http11,
-}
+pub(crate) use response::ResponseHead;
+pub(crate) use version::Version;

@@ -4,7 +4,10 @@
 //! the middle of one of its own: so an error event can follow, and nothing is ever presented as complete
 //! that was not. Bytes that are whole chunks already go through as they are.
 
-use super::{ChunkedDecoder, ChunkedError, ResponseBody};
+use super::{
+    chunked::{ChunkedDecoder, ChunkedError},
+    response::ResponseBody,
+};
 
 /// How the end of the body is told to the client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,8 +6,8 @@
 use smallvec::SmallVec;
 
 use super::{
-    Version,
     head::{self, ConnectionOptions, FramingError, FramingHeaders},
+    version::Version,
 };
 
 /// A range of the bytes that a head was read from.
@@ -55,7 +55,7 @@ pub(crate) struct RequestHead {
     pub(crate) length: usize,
 }
 
-/// Values of the headers that Stargate reads (WIRE.md section 1).
+/// Values of the headers that Stargate reads; what each says, `docs/api.md` tells.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct StargateHeaders {
     pub(crate) request_id: Option<Span>,
@@ -105,7 +105,7 @@ impl Span {
         &bytes[self.start as usize..self.end as usize]
     }
 
-    /// The same as text; empty if it is not UTF-8, which a parsed method or target always is.
+    /// Those bytes as text; empty if it is not UTF-8, which a parsed method or target always is.
     pub(crate) fn of_text(self, bytes: &[u8]) -> &str {
         std::str::from_utf8(self.of_bytes(bytes)).unwrap_or_default()
     }

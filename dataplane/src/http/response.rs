@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use super::{
-    Method, Version,
     head::{self, ConnectionOptions, FramingError, FramingHeaders},
-    request::{MAX_HEADERS, describe},
+    request::{MAX_HEADERS, Method, describe},
+    version::Version,
 };
 
 /// How the end of a response's body is found (RFC 9112 section 6.3).

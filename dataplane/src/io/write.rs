@@ -1,4 +1,6 @@
 //! Writing a message whole, for as long as its reader takes some of it and the client is there.
+//!
+//! The reader may be the client itself or an engine: either way nothing is written for a client that has left.
 
 use std::{io, time::Duration};
 

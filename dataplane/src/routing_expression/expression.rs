@@ -9,7 +9,7 @@ use sfv::{
 };
 use stargate_routing::Scalar;
 
-use super::{ExpressionError, excerpt};
+use super::error::{ExpressionError, excerpt};
 
 /// Longest expression, in bytes.
 const BYTES_MAX: usize = 1024;

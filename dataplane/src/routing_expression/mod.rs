@@ -5,35 +5,17 @@
 //! model's policy is the same; a value that is refused is not, so that nobody fills the cache with nonsense.
 
 mod cache;
+mod error;
 mod expression;
 
-use stargate_routing::{AlgorithmKind, FieldError, Method, Policy};
+use stargate_routing::{AlgorithmKind, Method, Policy};
 
-use crate::error::{ErrorCode, Refusal};
-pub(crate) use cache::MethodCache;
-use expression::Expression;
-
-/// Why an expression selects nothing.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ExpressionError {
-    /// It is no expression.
-    #[error("{0}")]
-    Malformed(String),
-    /// It names no algorithm.
-    #[error("`{0}` is no routing algorithm; there are {all}", all = names(AlgorithmKind::ALL))]
-    Unknown(String),
-    /// It names one that may not be selected.
-    #[error("`{}` may not be selected for this model; what may is {allowed}", kind.as_str())]
-    NotSelectable {
-        /// The algorithm.
-        kind: AlgorithmKind,
-        /// Those that may.
-        allowed: String,
-    },
-    /// A parameter cannot be taken.
-    #[error("parameter {0}")]
-    Parameter(FieldError),
-}
+pub(crate) use self::cache::MethodCache;
+pub use self::error::ExpressionError;
+use self::{
+    error::{excerpt, names},
+    expression::Expression,
+};
 
 /// The method that `expression` selects where `policy` holds.
 ///
@@ -47,25 +29,6 @@ pub fn method_of(policy: &Policy, expression: &[u8]) -> Result<Method, Expressio
         allowed: names(AlgorithmKind::ALL.into_iter().filter(|kind| policy.selectable(*kind).is_some())),
     })?;
     method.overlay(parameters).map_err(ExpressionError::Parameter)
-}
-
-fn names(kinds: impl IntoIterator<Item = AlgorithmKind>) -> String {
-    kinds.into_iter().map(|kind| format!("`{}`", kind.as_str())).collect::<Vec<_>>().join(", ")
-}
-
-/// A caller's text in an error: the message stays one readable line.
-fn excerpt(text: &str) -> String {
-    const CHARS_MAX: usize = 80;
-    match text.char_indices().nth(CHARS_MAX) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
-}
-
-impl From<ExpressionError> for Refusal {
-    fn from(error: ExpressionError) -> Self {
-        Self::new(ErrorCode::InvalidRoutingMethod, format!("header `x-routing-method`: {error}"))
-    }
 }
 
 #[cfg(test)]

@@ -32,11 +32,11 @@ use crossbeam::queue::SegQueue;
 use stargate_routing::{Backend, Nanos, RttSample, RttSource, Snapshot};
 
 use super::{
-    Severity, Tell,
+    clock::monotonic_time,
     estimate::{SAMPLES, estimate},
     kernel::{self, KernelRtt, MapError, RttSamples},
-    monotonic_time,
     tcp_info::TcpInfoSource,
+    tell::{Severity, Tell},
 };
 use crate::cpus::thread_time;
 

@@ -17,7 +17,7 @@ use std::{
 
 use stargate_routing::{Backend, Nanos, RttSample, RttSource};
 
-use super::{estimate::estimate, monotonic_time};
+use super::{clock::monotonic_time, estimate::estimate};
 use crate::io::{
     engine::socket::EngineSocket,
     socket::{TcpInfo, tcp_info},

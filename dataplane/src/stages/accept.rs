@@ -1,4 +1,7 @@
 //! Stage zero: taking connections off a listener, within the limit on connections.
+//!
+//! Over the limit, or without descriptors or memory, they stay in the kernel's backlog for a while: a client that waits
+//! there is better off than one that is turned away.
 
 use std::{io, rc::Rc, time::Duration};
 

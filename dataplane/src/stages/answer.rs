@@ -1,4 +1,6 @@
 //! Answers that this gateway gives itself: errors, health, the list of models.
+//!
+//! What is said and in which words, as bytes; whether it is said, and on which terms, is for `refuse` and `local`.
 
 use std::fmt::Write;
 

@@ -1,4 +1,6 @@
 //! One client connection: request after request through the stages, until either side has had enough.
+//!
+//! Whatever a stage finds, a request ends here: relayed, answered by this gateway, or with nobody to answer.
 
 use std::{rc::Rc, time::Instant};
 

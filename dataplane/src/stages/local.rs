@@ -1,4 +1,6 @@
 //! What this gateway answers itself, without an engine: whether it serves, and which models there are.
+//!
+//! Which paths these are is decided here too; all others under `/v1/` are for engines.
 
 use crate::{
     core::Core,

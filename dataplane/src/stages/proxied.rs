@@ -1,4 +1,6 @@
-//! A request for an engine, taken through its stages up to the response's head.
+//! A request for an engine, taken through its stages up to the response's head: receive, derive, attempts.
+//!
+//! It knows how far the request has been read, and so on which terms an error can be answered.
 
 use crate::{
     core::{Core, placing::unknown_target},

@@ -1,4 +1,6 @@
 //! Answering a request with an error of ours, and accounting for it.
+//!
+//! Whoever refuses says why (`Refusal`) and on which terms; whether the client still took the answer is found here.
 
 use crate::{
     core::Core,

@@ -1,4 +1,6 @@
 //! The method that a request selects by `x-routing-method`, found as this core has read it before, or read now.
+//!
+//! How an expression is read is `routing_expression`'s to know; here it is looked up, counted and refused.
 
 use std::{rc::Rc, sync::Arc};
 
