@@ -1,4 +1,4 @@
-//! Whole answers: status line, headers and body, assembled into one buffer.
+//! Whole answers: status line, headers and body, assembled into one buffer; and what becomes of the connection after one.
 
 use std::io::Write;
 
@@ -10,6 +10,17 @@ pub(crate) struct Answer {
     pub(crate) content_type: &'static str,
     pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Vec<u8>,
+}
+
+/// What becomes of a connection after an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    /// It serves another request.
+    Keep,
+    /// It is closed in order.
+    Close,
+    /// It is reset.
+    Reset,
 }
 
 // === impl Answer ===

@@ -6,8 +6,8 @@ use monoio::net::TcpStream;
 use stargate_wire::net::socket;
 
 use super::{
-    answer::Answer,
-    control,
+    answer::{Answer, Next},
+    control::{self, Role},
     engine::Engine,
     faults::Kind,
     handover::Stamp,
@@ -17,26 +17,6 @@ use super::{
     output::Output,
     render,
 };
-
-/// What becomes of a connection after an answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Next {
-    /// It serves another request.
-    Keep,
-    /// It is closed in order.
-    Close,
-    /// It is reset.
-    Reset,
-}
-
-/// Which requests an address takes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
-    /// Everything, faults included.
-    Engine,
-    /// `/mock/…` and health only, never any fault.
-    Control,
-}
 
 /// Counts an open connection for as long as it lives.
 struct Counted<'a>(&'a Cell<u64>);

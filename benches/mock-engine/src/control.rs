@@ -6,12 +6,20 @@ use serde_json::json;
 
 use super::{
     answer::Answer,
-    connection::Role,
     engine::{Engine, Phase},
     faults::Fault,
     intake::Request,
     render, stats,
 };
+
+/// Which requests an address takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Role {
+    /// Everything, faults included.
+    Engine,
+    /// `/mock/…` and health only, never any fault.
+    Control,
+}
 
 /// The answer to any request that is not inference.
 pub(crate) fn answer(engine: &Rc<Engine>, request: &Request, role: Role) -> Answer {

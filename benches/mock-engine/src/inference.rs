@@ -5,9 +5,8 @@
 use std::{io, rc::Rc, time::Duration};
 
 use super::{
-    answer::{Answer, append_head_start, append_length},
+    answer::{Answer, Next, append_head_start, append_length},
     api::{Api, Facts, embeddings, rerank},
-    connection::Next,
     engine::{Engine, Ticket},
     faults::{Ending, Kind},
     intake::{Intake, Request},

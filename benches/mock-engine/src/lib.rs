@@ -39,7 +39,7 @@ use stargate_wire::{
 };
 
 use self::{
-    connection::Role,
+    control::Role,
     engine::{Engine, Settings},
     faults::Fault,
     idle::IdleWatch,

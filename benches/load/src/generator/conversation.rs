@@ -5,7 +5,7 @@
 
 use serde_json::{Value, json};
 
-use super::message::{MessageOptions, chat, filling};
+use super::body::{MessageOptions, chat, filling};
 
 /// Requests of one conversation.
 const TURNS: u64 = 4;

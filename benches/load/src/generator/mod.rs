@@ -3,6 +3,7 @@
 //! One thread. A closed loop measures throughput and cost, an open loop latency at a rate, `--streams` what many
 //! concurrent SSE streams need.
 
+pub(crate) mod body;
 mod closed;
 pub(crate) mod conversation;
 mod failure;
@@ -29,8 +30,9 @@ use stargate_wire::{
 };
 
 use self::{
+    body::MessageOptions,
     measure::{Pace, Plan, Until},
-    message::{MessageOptions, Target},
+    message::Target,
     open::Arrivals,
     streams::{Hold, StreamsPlan},
 };

@@ -8,7 +8,7 @@ use std::{
 use anyhow::bail;
 use stargate_wire::http::{client::Client, url::Url};
 
-use super::{contestants, kind::Kind, stage::Stage};
+use super::kind::Kind;
 use crate::{child::Started, procfs};
 
 /// A contestant must answer its first request within this time. Some look at each of their backends first.
@@ -38,16 +38,10 @@ pub(super) struct Contestant {
 // === impl Contestant ===
 
 impl Contestant {
-    /// Starts it in front of `upstreams`. It has answered a request and rests when this returns.
-    pub(super) async fn start(
-        kind: Kind,
-        stage: &Stage<'_>,
-        upstreams: &[SocketAddr],
-    ) -> anyhow::Result<Self> {
-        let mut contestant = contestants::start(kind, stage, upstreams)?;
-        contestant.first_answer().await?;
-        contestant.rest().await?;
-        Ok(contestant)
+    /// Waits until it has answered a request, and rests.
+    pub(super) async fn settle(&mut self) -> anyhow::Result<()> {
+        self.first_answer().await?;
+        self.rest().await
     }
 
     /// An error when its process has ended.

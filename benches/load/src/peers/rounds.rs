@@ -6,6 +6,7 @@ use anyhow::Context;
 
 use super::{
     contestant::Contestant,
+    contestants,
     kind::Kind,
     measured::Measured,
     scenario::{Scenario, Sizes},
@@ -68,7 +69,7 @@ pub(super) async fn run(
 
 impl Entrant {
     async fn start(&mut self, stage: &Stage<'_>, engines: &Engines) -> anyhow::Result<()> {
-        self.running = Some(Contestant::start(self.kind, stage, &engines.addresses).await?);
+        self.running = Some(contestants::start(self.kind, stage, &engines.addresses).await?);
         Ok(())
     }
 

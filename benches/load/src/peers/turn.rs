@@ -14,9 +14,10 @@ use super::{
 use crate::{
     child::Started,
     generator::{
+        body::MessageOptions,
         conversation::Conversations,
         measure::{Pace, Plan, Until, measure},
-        message::{MessageOptions, Target},
+        message::Target,
         open::Arrivals,
         report::{ProcessCost, Report},
         streams::{self, Hold, StreamsPlan},

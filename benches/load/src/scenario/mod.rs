@@ -26,8 +26,9 @@ use stargate_wire::{
 
 use self::fleet::Fleet;
 use crate::generator::{
+    body::MessageOptions,
     measure::{Pace, Plan, measure},
-    message::{MessageOptions, Target},
+    message::Target,
     open::Arrivals,
     report::Report,
 };

@@ -6,7 +6,10 @@ use super::{
     setting::settings,
     study::{Effort, Study},
 };
-use crate::{RunArgs, report::Table};
+use crate::{
+    RunArgs,
+    report::{Table, to_json},
+};
 
 /// Runs the scenarios one after the other, and prints each when it is done.
 pub(crate) fn run(args: &RunArgs) -> anyhow::Result<()> {
@@ -15,7 +18,7 @@ pub(crate) fn run(args: &RunArgs) -> anyhow::Result<()> {
         let study = Study::read(name, &settings, &args.only)?;
         let chapter = study.chapter(args.jobs.jobs)?;
         if args.json {
-            print!("{}", chapter.json()?);
+            print!("{}", to_json(&chapter)?);
             continue;
         }
         let effort = Effort::of(&chapter.outcomes);

@@ -2,7 +2,7 @@
 
 use anyhow::{Context, ensure};
 
-use super::{axis::Axis, json, plots::PlotSpec, summary::Summary, table::Table};
+use super::{axis::Axis, plots::PlotSpec, summary::Summary, table::Table};
 use crate::outcome::Outcome;
 
 /// A scenario and its outcomes.
@@ -27,7 +27,6 @@ pub(crate) struct Chapter {
 #[derive(Debug)]
 pub(super) struct Shown<'a> {
     pub(super) chapter: &'a Chapter,
-    pub(super) summary: Summary,
     pub(super) table: Table,
     /// In SVG.
     pub(super) plots: Vec<String>,
@@ -39,11 +38,6 @@ impl Chapter {
     /// Its outcomes, seeds taken together.
     pub(crate) fn summary(&self) -> anyhow::Result<Summary> {
         Summary::new(&self.name, &self.axes, &self.policies, &self.outcomes)
-    }
-
-    /// All figures, and what its plots over time show, as JSON.
-    pub(crate) fn json(&self) -> anyhow::Result<String> {
-        json::file(self, &self.summary()?)
     }
 
     /// The file of one of its plots, counted from 0.
@@ -70,7 +64,7 @@ impl Chapter {
             let table = Table::of(&summary)?;
             let plots =
                 self.plots.iter().map(|plot| plot.draw(self, &summary)).collect::<anyhow::Result<_>>()?;
-            anyhow::Ok(Shown { chapter: self, summary, table, plots })
+            anyhow::Ok(Shown { chapter: self, table, plots })
         };
         shown().with_context(|| format!("scenario {}", self.name))
     }

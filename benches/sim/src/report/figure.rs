@@ -1,6 +1,6 @@
 //! The figures of an outcome by name: what tables, plots, files and messages call them, and their units.
 
-use super::{super::outcome::Outcome, summary::Spread};
+use super::{super::outcome::Outcome, spread::Spread};
 
 /// One number that an outcome has.
 #[derive(Clone, Copy, Debug)]

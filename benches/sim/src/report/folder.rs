@@ -75,7 +75,7 @@ fn files(report: &Report) -> anyhow::Result<Files> {
         add("peers.json".to_owned(), peers.json())?;
     }
     for shown in &chapters {
-        add(shown.chapter.json_file(), json::file(shown.chapter, &shown.summary)?)?;
+        add(shown.chapter.json_file(), json::to_json(shown.chapter)?)?;
         for (index, svg) in shown.plots.iter().enumerate() {
             add(shown.chapter.plot_file(index), svg.clone())?;
         }

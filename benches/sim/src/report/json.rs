@@ -1,19 +1,16 @@
-//! A scenario's summary as a file: one row a line, so that versions can be compared.
+//! A scenario's summary as JSON: one row a line, so that versions can be compared.
 
 use serde_json::{Value, json};
 
-use super::{
-    chapter::Chapter,
-    figure::FIGURES,
-    summary::{Summary, six_digits},
-};
+use super::{chapter::Chapter, figure::FIGURES, spread::six_digits};
 use crate::outcome::Outcome;
 
 /// What the arrays are.
 const FIGURE_FORM: &str = "[mean, least, greatest] over seeds";
 
-/// The summary, and second by second the runs that plots over time show.
-pub(super) fn file(chapter: &Chapter, summary: &Summary) -> anyhow::Result<String> {
+/// All figures of a scenario, and second by second the runs that its plots over time show.
+pub(crate) fn to_json(chapter: &Chapter) -> anyhow::Result<String> {
+    let summary = chapter.summary()?;
     let units: serde_json::Map<String, Value> =
         FIGURES.iter().map(|figure| (figure.name.to_owned(), figure.unit.into())).collect();
     let rows = summary.rows.iter().map(|row| {
@@ -77,7 +74,7 @@ mod tests {
     #[test]
     fn rows_hold_every_figure_and_seconds_only_what_a_plot_shows() {
         let chapter = chapter();
-        let text = chapter.json().expect("JSON");
+        let text = to_json(&chapter).expect("JSON");
         let value: Value = serde_json::from_str(&text).expect("JSON");
         let row = &value["rows"][0];
         assert_eq!(row["point"]["load"], "0.8");

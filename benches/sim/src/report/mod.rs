@@ -15,6 +15,7 @@ mod peers;
 mod plots;
 mod prose;
 mod scope;
+mod spread;
 mod summary;
 #[cfg(test)]
 mod synthetic;
@@ -25,6 +26,7 @@ pub(crate) use self::{
     chapter::Chapter,
     finding::{Finding, PlotReference, Verdict},
     folder::write,
+    json::to_json,
     peers::Peers,
     plots::PlotSpec,
     summary::Summary,

@@ -14,8 +14,19 @@ use std::net::SocketAddr;
 
 use super::{contestant::Contestant, kind::Kind, stage::Stage};
 
-/// Starts a contestant; it may need a while until it answers.
-pub(super) fn start(kind: Kind, stage: &Stage<'_>, upstreams: &[SocketAddr]) -> anyhow::Result<Contestant> {
+/// Starts a contestant in front of `upstreams`. It has answered a request and rests when this returns.
+pub(super) async fn start(
+    kind: Kind,
+    stage: &Stage<'_>,
+    upstreams: &[SocketAddr],
+) -> anyhow::Result<Contestant> {
+    let mut contestant = launch(kind, stage, upstreams)?;
+    contestant.settle().await?;
+    Ok(contestant)
+}
+
+/// Starts its process; it may need a while until it answers.
+fn launch(kind: Kind, stage: &Stage<'_>, upstreams: &[SocketAddr]) -> anyhow::Result<Contestant> {
     match kind {
         Kind::Direct => Ok(Contestant { kind, addresses: upstreams.to_vec(), process: None }),
         Kind::Relay => relay::start(stage, upstreams),

@@ -1,6 +1,6 @@
 //! What one plot shows, as plain data.
 
-use super::{super::summary::Spread, scale::Scale};
+use super::{super::spread::Spread, scale::Scale};
 
 /// A plot, before it is drawn.
 #[derive(Clone, Debug)]

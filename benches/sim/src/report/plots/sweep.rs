@@ -6,7 +6,8 @@ use super::{
     super::{
         axis::{Axis, Measure},
         figure::{self, FIGURES},
-        summary::{Row, Spread, Summary},
+        spread::Spread,
+        summary::{Row, Summary},
     },
     PlotSpec, Selection,
     chart::{Chart, Kind, Reference, ReferenceOf, Series},

@@ -7,7 +7,7 @@ use super::{
         super::outcome::{Outcome, Second},
         Chapter,
         axis::Axis,
-        summary::Spread,
+        spread::Spread,
     },
     PlotSpec, Selection,
     chart::{Chart, Kind, Reference, ReferenceOf, Series},

@@ -20,7 +20,7 @@ use self::{
     words::Labels,
 };
 use super::{
-    super::summary::Spread,
+    super::spread::Spread,
     chart::{Chart, Kind, Reference, Series},
     palette,
 };
