@@ -39,7 +39,7 @@ enum Command {
     Run(RunArgs),
     /// Lists the scenarios that come with the program.
     List,
-    /// Runs all scenarios of the list, and writes tables, plots, findings and one page that shows them all.
+    /// Runs all scenarios of the list, and writes findings, tables and plots as one page of Markdown.
     Evidence(EvidenceArgs),
 }
 

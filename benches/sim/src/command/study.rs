@@ -62,7 +62,6 @@ impl Study {
             name: self.grid.name.clone(),
             title: self.grid.title.clone(),
             description: self.grid.about.trim().to_owned(),
-            parameters: self.grid.text.clone(),
             axes,
             policies,
             plots,

@@ -14,8 +14,6 @@ pub(crate) struct Chapter {
     pub(crate) title: String,
     /// In plain words; empty lines part paragraphs, backticks mark code.
     pub(crate) description: String,
-    /// Its TOML.
-    pub(crate) parameters: String,
     pub(crate) axes: Vec<Axis>,
     /// In the order in which they are shown.
     pub(crate) policies: Vec<String>,
@@ -43,11 +41,6 @@ impl Chapter {
     /// The file of one of its plots, counted from 0.
     pub(super) fn plot_file(&self, plot: usize) -> String {
         format!("{}-{}.svg", self.name, plot + 1)
-    }
-
-    /// The file of its summary.
-    pub(super) fn json_file(&self) -> String {
-        format!("{}.json", self.name)
     }
 
     /// Computes and draws what is shown.

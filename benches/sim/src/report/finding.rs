@@ -3,13 +3,11 @@
 use std::{collections::BTreeMap, fmt};
 
 use anyhow::{Context, ensure};
-use serde::Serialize;
 
 use super::Chapter;
 
 /// What became of a claim.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
     Confirmed,
     Refuted,
@@ -18,7 +16,7 @@ pub(crate) enum Verdict {
 }
 
 /// A claim and what became of it. In its texts, backticks mark code.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug)]
 pub(crate) struct Finding {
     /// Short, such as `2b`.
     pub(crate) id: String,
@@ -33,7 +31,7 @@ pub(crate) struct Finding {
 }
 
 /// A plot of a scenario.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PlotReference {
     pub(crate) scenario: String,
     pub(crate) title: String,

@@ -1,6 +1,7 @@
-//! The folder of the evidence, written whole: the same results give the same bytes, and what a former run left is gone.
+//! The folder of the evidence: a README that people read, and the plots that it shows.
 //!
-//! Only files that a manifest of this module's own names are ever removed.
+//! The README is its own list of files: a plot that a former README shows and this one does not is removed, and nothing else
+//! ever is. Figures for machines are printed by `sim run --json`, and not kept.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -10,13 +11,13 @@ use std::{
 
 use anyhow::{Context, ensure};
 
-use super::{Chapter, Report, finding, json, markdown, page};
+use super::{Chapter, Report, finding, markdown};
 
-/// Lists the files that were written here.
-const MANIFEST: &str = "files.txt";
+/// What people read.
+const README: &str = "README.md";
 
 /// Of all files together: they are kept in the repository.
-const FOLDER_BYTES_MAX: usize = 3 << 20;
+const FOLDER_BYTES_MAX: usize = 1 << 20;
 
 /// Files, by name.
 type Files = BTreeMap<String, Vec<u8>>;
@@ -38,46 +39,31 @@ pub(crate) fn write(folder: &Path, report: &Report) -> anyhow::Result<Written> {
     let files = files(report)?;
     let bytes = check_size(&files)?;
     fs::create_dir_all(folder).with_context(|| format!("{}", folder.display()))?;
-    let before = read_manifest(folder)?;
-    // Named before they are there: whatever interrupts this, the next run knows what is its own.
-    let all: BTreeSet<&str> =
-        before.iter().map(String::as_str).chain(files.keys().map(String::as_str)).collect();
-    write_file(folder, MANIFEST, manifest(all.into_iter()).as_bytes())?;
-    for (name, content) in &files {
-        write_file(folder, name, content)?;
-    }
     let mut removed = 0;
-    for name in before.iter().filter(|name| !files.contains_key(*name)) {
+    for name in former_plots(folder)?.iter().filter(|name| !files.contains_key(*name)) {
         let path = folder.join(name);
         if path.is_file() {
             fs::remove_file(&path).with_context(|| format!("{}", path.display()))?;
             removed += 1;
         }
     }
-    write_file(folder, MANIFEST, manifest(files.keys().map(String::as_str)).as_bytes())?;
+    // The README comes first, by its name: whatever interrupts this, the next run knows what is its own.
+    for (name, content) in &files {
+        let path = folder.join(name);
+        fs::write(&path, content).with_context(|| format!("{}", path.display()))?;
+    }
     Ok(Written { files: files.len(), bytes, removed })
 }
 
-/// All of them, but for the manifest.
 fn files(report: &Report) -> anyhow::Result<Files> {
     finding::check_ids(&report.findings)?;
     let chapters = report.chapters.iter().map(Chapter::shown).collect::<anyhow::Result<Vec<_>>>()?;
-    let mut files = Files::new();
-    let mut add = |name: String, content: String| {
-        ensure!(name != MANIFEST && !files.contains_key(&name), "two files would be called {name}");
-        files.insert(name, content.into_bytes());
-        Ok(())
-    };
-    add("index.html".to_owned(), page::page(report, &chapters)?)?;
-    add("README.md".to_owned(), markdown::readme(report, &chapters)?)?;
-    add("findings.json".to_owned(), format!("{}\n", serde_json::to_string_pretty(&report.findings)?))?;
-    if let Some(peers) = &report.peers {
-        add("peers.json".to_owned(), peers.json())?;
-    }
+    let mut files = Files::from([(README.to_owned(), markdown::readme(report, &chapters)?.into_bytes())]);
     for shown in &chapters {
-        add(shown.chapter.json_file(), json::to_json(shown.chapter)?)?;
         for (index, svg) in shown.plots.iter().enumerate() {
-            add(shown.chapter.plot_file(index), svg.clone())?;
+            let name = shown.chapter.plot_file(index);
+            ensure!(!files.contains_key(&name), "two files would be called {name}");
+            files.insert(name, svg.clone().into_bytes());
         }
     }
     Ok(files)
@@ -95,29 +81,21 @@ fn check_size(files: &Files) -> anyhow::Result<usize> {
     Ok(bytes)
 }
 
-fn write_file(folder: &Path, name: &str, content: &[u8]) -> anyhow::Result<()> {
-    let path = folder.join(name);
-    fs::write(&path, content).with_context(|| format!("{}", path.display()))
-}
-
-fn manifest<'a>(names: impl Iterator<Item = &'a str>) -> String {
-    names.flat_map(|name| [name, "\n"]).collect()
-}
-
-/// The names of a former run; none when there was none. A name that leads elsewhere is not one of ours.
-fn read_manifest(folder: &Path) -> anyhow::Result<Vec<String>> {
-    let path = folder.join(MANIFEST);
-    match fs::read_to_string(&path) {
-        Ok(text) => {
-            let is_plain = |name: &&str| {
-                !name.starts_with('.')
-                    && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.'))
-            };
-            Ok(text.lines().filter(is_plain).filter(|name| !name.is_empty()).map(str::to_owned).collect())
-        }
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
-        Err(error) => Err(error).with_context(|| format!("{}", path.display())),
-    }
+/// The plots that a former run's README shows; none when there was none. A name that leads elsewhere is not one of ours.
+fn former_plots(folder: &Path) -> anyhow::Result<BTreeSet<String>> {
+    let path = folder.join(README);
+    let text = match fs::read_to_string(&path) {
+        Ok(text) => text,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeSet::new()),
+        Err(error) => return Err(error).with_context(|| format!("{}", path.display())),
+    };
+    let is_plot = |name: &&str| {
+        name.strip_suffix(".svg").is_some_and(|name| {
+            !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+        })
+    };
+    let linked = text.split("](").skip(1).filter_map(|rest| Some(rest.split_once(')')?.0));
+    Ok(linked.filter(is_plot).map(str::to_owned).collect())
 }
 
 #[cfg(test)]
@@ -144,19 +122,8 @@ mod tests {
         write(other.path(), &report()).expect("written again");
         let files = content(one.path());
         let names: Vec<&str> = files.keys().map(String::as_str).collect();
-        assert_eq!(
-            names,
-            [
-                "README.md",
-                "files.txt",
-                "findings.json",
-                "index.html",
-                "small-1.svg",
-                "small-2.svg",
-                "small.json"
-            ]
-        );
-        assert_eq!((written.files, written.removed), (6, 0));
+        assert_eq!(names, ["README.md", "small-1.svg", "small-2.svg"]);
+        assert_eq!((written.files, written.removed), (3, 0));
         assert_eq!(files, content(other.path()));
     }
 
@@ -164,26 +131,25 @@ mod tests {
     fn what_is_not_written_any_more_is_removed_and_nothing_else() {
         let folder = tempdir().expect("a folder");
         let outside = tempdir().expect("a folder");
-        let kept = outside.path().join("kept");
+        let kept = outside.path().join("kept.svg");
         fs::write(&kept, "").expect("a file");
         write(folder.path(), &report()).expect("written");
         fs::write(folder.path().join("notes.txt"), "mine").expect("a file");
-        let mut manifest = fs::read_to_string(folder.path().join(MANIFEST)).expect("a manifest");
-        for elsewhere in [&*kept.to_string_lossy(), "../outside/kept"] {
-            manifest.push_str(elsewhere);
-            manifest.push('\n');
+        let mut readme = fs::read_to_string(folder.path().join(README)).expect("a README");
+        for elsewhere in [&*kept.to_string_lossy(), "../outside/kept.svg", "notes.txt", ".svg"] {
+            readme.push_str(&format!("![mine]({elsewhere})\n"));
         }
-        fs::write(folder.path().join(MANIFEST), manifest).expect("a manifest");
+        fs::write(folder.path().join(README), readme).expect("a README");
 
         let mut fewer = report();
         fewer.chapters[0].plots.truncate(1);
         let written = write(folder.path(), &fewer).expect("written");
-        assert_eq!((written.files, written.removed), (5, 1));
+        assert_eq!((written.files, written.removed), (2, 1));
         let files = content(folder.path());
         assert!(!files.contains_key("small-2.svg") && files.contains_key("small-1.svg"));
         assert_eq!(files["notes.txt"], b"mine");
         assert!(kept.is_file());
-        assert!(!String::from_utf8_lossy(&files[MANIFEST]).contains("small-2.svg"));
+        assert!(!String::from_utf8_lossy(&files[README]).contains("small-2.svg"));
     }
 
     #[test]

@@ -16,8 +16,8 @@ pub(super) fn readme(report: &Report, chapters: &[Shown<'_>]) -> anyhow::Result<
     let date = report.date.as_ref().map(|date| format!("Runs of {date}. ")).unwrap_or_default();
     let _ = write!(
         out,
-        "{date}Made whole by `{}`; do not edit. `index.html` holds all of it on one page, `NAME.json` the figures of each \
-         scenario.\n\n",
+        "{date}Made whole by `{}`; do not edit. What a scenario consists of is in `benches/sim/scenarios/NAME.toml`; \
+         `stargate-bench sim run NAME --json` prints its figures.\n\n",
         scope::COMMAND
     );
     let measured = if report.peers.is_some() { scope::MEASURED } else { scope::NOT_MEASURED };
@@ -94,7 +94,28 @@ fn text(prose: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{super::synthetic::report, *};
+    use super::{
+        super::{peers, peers::Peers, synthetic::report},
+        *,
+    };
+
+    #[test]
+    fn it_says_what_is_simulated_and_what_is_measured_before_anything_else() {
+        let text = |report: &Report| {
+            let shown = [report.chapters[0].shown().expect("a chapter")];
+            readme(report, &shown).expect("a README")
+        };
+        let place = |page: &str, part: &str| page.find(part).unwrap_or_else(|| panic!("no {part:?}"));
+        let mut report = report();
+        let page = text(&report);
+        assert!(place(&page, scope::SIMULATED.text) < place(&page, "## Findings"));
+        assert!(page.contains(scope::NOT_MEASURED.text) && !page.contains("## Measured beside"));
+        report.peers = Some(Peers::read(peers::EXAMPLE).expect("peers"));
+        let page = text(&report);
+        assert!(place(&page, scope::MEASURED.text) < place(&page, "## Measured beside"));
+        assert!(page.contains("Left out: envoy: it \\<ended>"), "{page}");
+        assert_eq!(page.matches("\n![").count(), 2);
+    }
 
     #[test]
     fn it_has_the_findings_the_plots_and_the_tables() {

@@ -1,4 +1,4 @@
-//! From the outcomes of runs to what a reader sees: tables, plots, findings, one page, the folder `docs/evidence/`.
+//! From the outcomes of runs to what a reader sees: tables, plots, findings, and the folder `docs/evidence/` with its README.
 //!
 //! Everything here follows from its input alone: the same results give the same bytes. Nothing here knows how a run is
 //! made, and a number that is shown is computed in one place, [`figure`].
@@ -10,7 +10,6 @@ mod finding;
 mod folder;
 mod json;
 mod markdown;
-mod page;
 mod peers;
 mod plots;
 mod prose;

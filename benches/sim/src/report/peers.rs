@@ -22,9 +22,6 @@ pub(crate) struct Peers {
     #[serde(default)]
     pub(super) sizes: BTreeMap<String, Value>,
     scenarios: Vec<Measured>,
-    /// All of it as it was given, every round included.
-    #[serde(skip)]
-    json: Value,
 }
 
 /// One scenario of it.
@@ -80,16 +77,7 @@ pub(super) struct PeerTable {
 impl Peers {
     /// Reads it.
     pub(crate) fn read(json: &str) -> anyhow::Result<Self> {
-        let read = || {
-            let json: Value = serde_json::from_str(json)?;
-            serde_json::Result::Ok(Self { json: json.clone(), ..serde_json::from_value(json)? })
-        };
-        read().context("not what `stargate-bench peers --json` prints")
-    }
-
-    /// As it was given, every round included.
-    pub(super) fn json(&self) -> String {
-        format!("{}\n", self.json)
+        serde_json::from_str(json).context("not what `stargate-bench peers --json` prints")
     }
 
     /// One table for each scenario.

@@ -70,7 +70,6 @@ pub(super) fn chapter() -> Chapter {
         name: "small".to_owned(),
         title: "A small one".to_owned(),
         description: "Two policies & three loads.\n\nWith `code` in <brackets>.".to_owned(),
-        parameters: "seeds = [1, 2] # a < b".to_owned(),
         axes: axes(),
         policies: policies(),
         plots: vec![

@@ -21,8 +21,6 @@ pub(crate) struct Grid {
     /// One line.
     pub(crate) title: String,
     pub(crate) about: String,
-    /// As it was written.
-    pub(crate) text: String,
     pub(crate) plots: Vec<PlotSpec>,
     axes: Vec<Axis>,
     table: Table,
@@ -115,8 +113,7 @@ impl Grid {
             found => Err(anyhow!("{field}: found {found:?}, allowed: a text")),
         };
         let (title, about) = (own("title")?, own("about")?);
-        let mut grid =
-            Self { name: name.to_owned(), title, about, text: text.to_owned(), plots, axes, table };
+        let mut grid = Self { name: name.to_owned(), title, about, plots, axes, table };
         // Before anything is changed: a plot may show what the command line leaves out.
         grid.check_plots()?;
         for (path, value) in set {

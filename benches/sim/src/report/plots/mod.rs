@@ -14,7 +14,6 @@ use std::{collections::BTreeMap, fmt};
 use anyhow::{Context, bail, ensure};
 use serde::{Deserialize, Serialize};
 
-pub(super) use self::palette::dark_mode_css;
 use super::{
     Chapter,
     axis::{Axis, Measure},

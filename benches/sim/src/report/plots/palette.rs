@@ -1,41 +1,35 @@
 //! Colours and marks. They differ in lightness and in hue, so that people who see fewer colours tell them apart, and
 //! each series has a mark of its own besides, for print without colour.
 //!
-//! Plots stand on paper white. A page in dark mode replaces every colour by another, by the rules of
-//! [`dark_mode_css`]: SVG's attributes give way to CSS.
-
-use std::fmt::Write as _;
+//! Plots stand on paper white, whatever the page around them is.
 
 use plotters::style::RGBColor;
 
-/// A colour on white, and what stands for it on black.
+/// A colour on white, as red, green and blue.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ink {
-    light: u32,
-    dark: u32,
-}
+pub(super) struct Ink(u32);
 
 /// The background.
-pub(super) const PAPER: Ink = Ink { light: 0xFF_FF_FF, dark: 0x17_1A_1F };
+pub(super) const PAPER: Ink = Ink(0xFF_FF_FF);
 /// Text and axes.
-pub(super) const TEXT: Ink = Ink { light: 0x22_26_2B, dark: 0xE4_E7_EB };
+pub(super) const TEXT: Ink = Ink(0x22_26_2B);
 /// Lines of the grid.
-pub(super) const GRID: Ink = Ink { light: 0xE3_E6_E9, dark: 0x30_36_3D };
+pub(super) const GRID: Ink = Ink(0xE3_E6_E9);
 /// What was offered, which series are held against.
-pub(super) const OFFERED: Ink = Ink { light: 0x8A_91_99, dark: 0x7D_86_90 };
+pub(super) const OFFERED: Ink = Ink(0x8A_91_99);
 /// The bound; it alone is dashed.
-pub(super) const BOUND: Ink = Ink { light: 0x59_60_68, dark: 0xA9_B2_BC };
+pub(super) const BOUND: Ink = Ink(0x59_60_68);
 
 /// After Okabe and Ito, with the light ones darkened until they can be seen on white.
 const SERIES: [Ink; 8] = [
-    Ink { light: 0x00_72_B2, dark: 0x4F_B3_F0 },
-    Ink { light: 0xD5_5E_00, dark: 0xFF_8A_3D },
-    Ink { light: 0x00_8F_68, dark: 0x2E_CF_9F },
-    Ink { light: 0xB0_4E_88, dark: 0xE6_92_C2 },
-    Ink { light: 0xA8_7B_00, dark: 0xF0_C4_3C },
-    Ink { light: 0x2B_93_C4, dark: 0x9A_DC_F8 },
-    Ink { light: 0x5B_3A_9B, dark: 0xB3_9B_F0 },
-    Ink { light: 0x7A_3B_12, dark: 0xC9_8F_66 },
+    Ink(0x00_72_B2),
+    Ink(0xD5_5E_00),
+    Ink(0x00_8F_68),
+    Ink(0xB0_4E_88),
+    Ink(0xA8_7B_00),
+    Ink(0x2B_93_C4),
+    Ink(0x5B_3A_9B),
+    Ink(0x7A_3B_12),
 ];
 
 /// The shape at a series' points.
@@ -67,13 +61,13 @@ const MARKS: [Mark; 8] = [
 impl Ink {
     /// On white.
     pub(super) fn color(self) -> RGBColor {
-        let [_, red, green, blue] = self.light.to_be_bytes();
+        let [_, red, green, blue] = self.0.to_be_bytes();
         RGBColor(red, green, blue)
     }
 
     /// On white, as SVG writes it.
     pub(super) fn svg(self) -> String {
-        format!("#{:06X}", self.light)
+        format!("#{:06X}", self.0)
     }
 }
 
@@ -86,17 +80,6 @@ pub(super) fn look(style: usize) -> (Ink, Mark) {
 /// enough.
 pub(super) fn styles(shown: &[usize], all: usize) -> Vec<usize> {
     if all <= SERIES.len() { shown.to_vec() } else { (0..shown.len()).collect() }
-}
-
-/// Rules that turn a plot within `scope` dark.
-pub(in crate::report) fn dark_mode_css(scope: &str) -> String {
-    let mut css = String::new();
-    for Ink { light, dark } in [PAPER, TEXT, GRID, OFFERED, BOUND].into_iter().chain(SERIES) {
-        for attribute in ["fill", "stroke"] {
-            let _ = write!(css, "{scope} [{attribute}=\"#{light:06X}\"]{{{attribute}:#{dark:06X}}}");
-        }
-    }
-    css
 }
 
 #[cfg(test)]
@@ -117,18 +100,17 @@ mod tests {
     }
 
     #[test]
-    fn colours_can_be_seen_on_both_backgrounds() {
+    fn colours_can_be_seen_on_paper() {
         for ink in SERIES.into_iter().chain([OFFERED, BOUND]) {
-            assert!(contrast(ink.light, PAPER.light) >= 3.0, "{ink:06X?} on white");
-            assert!(contrast(ink.dark, PAPER.dark) >= 3.0, "{ink:06X?} on black");
+            assert!(contrast(ink.0, PAPER.0) >= 3.0, "{ink:06X?} on white");
         }
-        assert!(contrast(TEXT.light, PAPER.light) >= 7.0 && contrast(TEXT.dark, PAPER.dark) >= 7.0);
+        assert!(contrast(TEXT.0, PAPER.0) >= 7.0);
     }
 
     #[test]
     fn no_two_series_look_the_same() {
         let mut looks: Vec<_> =
-            (0..SERIES.len() * 7).map(look).map(|(ink, mark)| (ink.light, mark as u8)).collect();
+            (0..SERIES.len() * 7).map(look).map(|(ink, mark)| (ink.0, mark as u8)).collect();
         looks.sort_unstable();
         looks.dedup();
         assert_eq!(looks.len(), SERIES.len() * 7);
