@@ -6,14 +6,11 @@ use anyhow::{Context, anyhow, bail, ensure};
 use serde::Deserialize;
 use toml::{Table, Value};
 
-use super::{Accounted, Policy, PolicySpec, Scenario};
+use super::{Accounted, Policy, PolicySpec, Scenario, library};
 use crate::{
     catalogue,
     report::{self, PlotSpec},
 };
-
-/// Policies that every scenario may name.
-const POLICIES: &str = include_str!("../../scenarios/policies.toml");
 
 /// A scenario with its axes.
 pub(crate) struct Grid {
@@ -85,25 +82,8 @@ impl Grid {
             let is_unlike = |other: &Axis| other.name != axis.name;
             ensure!(axes[..index].iter().all(is_unlike), "axes: two are called {}", axis.name);
         }
-        let library: Table = POLICIES.parse().context("policies.toml")?;
         let policies = table.entry("policy").or_insert_with(|| Value::Table(Table::new()));
-        let policies = policies.as_table_mut().context("policy: allowed: tables")?;
-        for (policy, fields) in library {
-            match (policies.get_mut(&policy), fields) {
-                (None, fields) => {
-                    policies.insert(policy, fields);
-                }
-                // One that does not say what it is changes that of the library.
-                (Some(Value::Table(own)), Value::Table(fields))
-                    if !own.contains_key("algorithm") && !own.contains_key("baseline") =>
-                {
-                    for (field, value) in fields {
-                        own.entry(field).or_insert(value);
-                    }
-                }
-                _ => {}
-            }
-        }
+        library::complete(policies.as_table_mut().context("policy: allowed: tables")?)?;
         let plots = match table.remove("plots") {
             Some(plots) => Vec::<PlotSpec>::deserialize(plots).context("plots")?,
             None => Vec::new(),

@@ -5,6 +5,7 @@
 
 mod clients;
 mod grid;
+mod library;
 mod policy;
 
 use std::collections::BTreeMap;
