@@ -54,7 +54,7 @@ impl Started {
         Self::spawn(name, cpu, (program, arguments), folder, true)
     }
 
-    /// The same for a program that has no `ready` line: whatever it says goes to its log.
+    /// Starts a program that has no `ready` line: whatever it says goes to its log.
     pub(crate) fn logged(
         name: &str,
         cpu: Option<usize>,

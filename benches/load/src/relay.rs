@@ -37,10 +37,7 @@ pub struct Args {
 
 /// Relays until it is killed.
 pub fn run(args: Args, driver: Driver) -> anyhow::Result<()> {
-    if let Some(cpu) = args.core {
-        cpu::pin_to(cpu)?;
-    }
-    cpu::raise_descriptor_limit();
+    cpu::settle(args.core)?;
     runtime::block_on(driver, || serve(args))?
 }
 

@@ -28,10 +28,7 @@ pub struct Args {
 
 /// Replaces this process by the command; returns only when that fails.
 pub fn run(args: &Args) -> anyhow::Result<()> {
-    if let Some(core) = args.core {
-        cpu::pin_to(core)?;
-    }
-    cpu::raise_descriptor_limit();
+    cpu::settle(args.core)?;
     set_parent_process_death_signal(Some(Signal::KILL)).context("cannot tie this process to its parent")?;
     if let Some(parent) = args.parent {
         // A parent that died before the line above sends no signal.

@@ -11,9 +11,9 @@ use stargate_wire::net::socket::{self, Reader};
 /// Sweeps of one keep-alive time: how precisely it is kept.
 const SWEEPS_PER_LIMIT: u32 = 20;
 
-/// Bounds of the time between two sweeps.
+/// Least time between two sweeps: more often would cost more than it tells.
 const SWEEP_INTERVAL_MIN: Duration = Duration::from_millis(2);
-/// As above.
+/// Greatest time between two sweeps.
 const SWEEP_INTERVAL_MAX: Duration = Duration::from_millis(100);
 
 /// All connections of an engine, as far as they may be closed for idling.

@@ -7,10 +7,7 @@ use std::{
     pin::pin,
 };
 
-use monoio::{
-    buf::IoBufMut,
-    io::{AsyncReadRent, AsyncWriteRentExt},
-};
+use monoio::io::AsyncWriteRentExt;
 use stargate_wire::{
     http::{
         chunked::ChunkedDecoder,
@@ -21,9 +18,6 @@ use stargate_wire::{
         socket::{self, Reader, Writer},
     },
 };
-
-/// First size of a connection's buffer, and of what is read at once.
-const READ_BYTES: usize = 4096;
 
 /// Bytes of one request body.
 const MAX_BODY_BYTES: u64 = 256 * 1024 * 1024;
@@ -155,14 +149,7 @@ impl Intake {
 
     /// Appends one read; an end of file is an error.
     async fn fill(&mut self) -> Result<(), End> {
-        let mut buffer = std::mem::take(&mut self.buffer);
-        if buffer.capacity() - buffer.len() < READ_BYTES / 4 {
-            buffer.reserve(READ_BYTES);
-        }
-        let (start, end) = (buffer.len(), buffer.capacity());
-        let (result, slice) = self.reader.read(buffer.slice_mut(start..end)).await;
-        self.buffer = slice.into_inner();
-        match result {
+        match socket::read_more(&mut self.reader, &mut self.buffer).await {
             Ok(0) => Err(End::Closed),
             Ok(_) => Ok(()),
             Err(error) if is_spurious(&error) => Ok(()),

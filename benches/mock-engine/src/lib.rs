@@ -131,10 +131,7 @@ pub struct Args {
 
 /// Runs an engine until SIGTERM or SIGINT.
 pub fn run(args: Args, driver: Driver) -> anyhow::Result<()> {
-    if let Some(cpu) = args.core {
-        cpu::pin_to(cpu)?;
-    }
-    cpu::raise_descriptor_limit();
+    cpu::settle(args.core)?;
     runtime::block_on(driver, || serve(args))?
 }
 

@@ -16,9 +16,9 @@ use super::{engine::Engine, stats::Reporter};
 /// Changes within this time go out together.
 const COALESCE: Duration = Duration::from_millis(10);
 
-/// Pause after a failed exchange; doubled up to the maximum.
+/// Pause after the first failed exchange; doubled after each further one.
 const RETRY_PAUSE_MIN: Duration = Duration::from_millis(50);
-/// As above.
+/// Pause after many.
 const RETRY_PAUSE_MAX: Duration = Duration::from_secs(1);
 
 /// How and where to register.

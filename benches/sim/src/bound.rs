@@ -43,7 +43,7 @@ impl Bound {
         Self::sum(&self.warm, scenario)
     }
 
-    /// The same with none cached.
+    /// What the whole fleet does with no prefix cached, on average over the measured time.
     pub(super) fn cold_per_s(&self, scenario: &Scenario) -> f64 {
         Self::sum(&self.cold, scenario)
     }

@@ -26,7 +26,7 @@ pub(super) struct Pylon {
     /// Number of the first of `reports`, counted from 1.
     first: u64,
     through: Vec<u64>,
-    /// The same as of the last report; reports share it until it changes.
+    /// `through` as of the last report; reports share it until it changes.
     shared: Arc<[u64]>,
     says_what_is_included: bool,
     /// No way is longer.

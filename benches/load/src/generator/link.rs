@@ -7,23 +7,16 @@ use std::{
     time::{Duration, Instant},
 };
 
-use monoio::{
-    buf::IoBufMut,
-    io::{AsyncReadRent, AsyncWriteRentExt},
-    net::TcpStream,
-};
+use monoio::{io::AsyncWriteRentExt, net::TcpStream};
 use stargate_wire::{
     http::{
         chunked::ChunkedDecoder,
         response::{self, Framing, ResponseHead},
     },
-    net::socket::{self, Reader, Writer},
+    net::socket::{self, READ_BYTES, Reader, Writer},
 };
 
 use super::{failure::Failure, recorder::Recorder, sse::SseScanner};
-
-/// What is read at once: an answer or several SSE events.
-const READ_BYTES: usize = 4096;
 
 /// A connection that idled longer is looked at before it is used: the server may have closed it in good order.
 const TRUSTED_IDLE: Duration = Duration::from_millis(500);
@@ -246,13 +239,7 @@ impl Connection {
 
     /// Appends one read to the buffer; returns when it came. An end of file is an error.
     async fn read(&mut self, progress: &Progress) -> Result<Instant, ()> {
-        let mut buffer = std::mem::take(&mut self.buffer);
-        if buffer.capacity() - buffer.len() < READ_BYTES / 4 {
-            buffer.reserve(READ_BYTES);
-        }
-        let (start, end) = (buffer.len(), buffer.capacity());
-        let (result, slice) = self.reader.read(buffer.slice_mut(start..end)).await;
-        self.buffer = slice.into_inner();
+        let result = socket::read_more(&mut self.reader, &mut self.buffer).await;
         let now = Instant::now();
         progress.last.set(Some(now));
         match result {

@@ -135,11 +135,8 @@ pub struct Args {
 
 /// Runs a measurement and prints it.
 pub fn run(args: Args, driver: Driver) -> anyhow::Result<()> {
-    if let Some(cpu) = args.core {
-        cpu::pin_to(cpu)?;
-    }
+    let descriptors = cpu::settle(args.core)?;
     let connections = args.streams.unwrap_or(args.connections);
-    let descriptors = cpu::raise_descriptor_limit();
     ensure!(
         u64::from(connections) + OTHER_DESCRIPTORS <= descriptors,
         "{connections} connections need more than the {descriptors} descriptors that this process may open"
@@ -221,7 +218,8 @@ fn print(report: &(impl Serialize + Display), json: bool) -> anyhow::Result<()> 
     Ok(())
 }
 
-fn positive(text: &str) -> Result<f64, String> {
+/// A number of the command line that is above 0.
+pub(crate) fn positive(text: &str) -> Result<f64, String> {
     text.parse()
         .ok()
         .filter(|number| *number > 0.0 && *number <= 1e9)

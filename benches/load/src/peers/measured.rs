@@ -14,7 +14,7 @@ pub(super) enum Quantity {
     /// CPU seconds for 100 000 requests of a closed loop.
     #[serde(rename = "cpu_s_per_100k_requests")]
     CpuSPer100kRequests,
-    /// The same at the open loop's rate.
+    /// CPU seconds for 100 000 requests at the open loop's rate.
     #[serde(rename = "cpu_s_per_100k_requests_open")]
     CpuSPer100kRequestsOpen,
     /// CPU seconds for 100 000 SSE chunks.

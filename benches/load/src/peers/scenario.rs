@@ -5,6 +5,7 @@ use std::fmt;
 use serde::Serialize;
 
 use super::stage::EngineOptions;
+use crate::generator::positive;
 
 /// Descriptors that a proxy needs besides its streams.
 const OTHER_DESCRIPTORS: u64 = 500;
@@ -47,25 +48,25 @@ pub(super) struct Sizes {
     #[arg(long, default_value_t = 150_000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     pub(super) requests: u64,
     /// A closed loop that has not done its requests after this time ends.
-    #[arg(long, default_value_t = 4.0, value_parser = above_zero)]
+    #[arg(long, default_value_t = 4.0, value_parser = positive)]
     pub(super) turn_seconds: f64,
     /// Mean bytes of a request's body, but for the prompts scenario.
     #[arg(long, default_value_t = 1024)]
     pub(super) body_bytes: usize,
     /// Requests a second of a round's open loop, where latency is measured.
-    #[arg(long, default_value_t = 2000.0, value_parser = above_zero)]
+    #[arg(long, default_value_t = 2000.0, value_parser = positive)]
     pub(super) open_rate: f64,
     /// Seconds of a round's open loop.
-    #[arg(long, default_value_t = 4.0, value_parser = above_zero)]
+    #[arg(long, default_value_t = 4.0, value_parser = positive)]
     pub(super) open_seconds: f64,
     /// Concurrent streams of the SSE scenario.
     #[arg(long, default_value_t = 200, value_parser = count(4096))]
     pub(super) sse_streams: usize,
     /// Chunks a second of each.
-    #[arg(long, default_value_t = 50.0, value_parser = above_zero)]
+    #[arg(long, default_value_t = 50.0, value_parser = positive)]
     pub(super) chunks_per_s: f64,
     /// Seconds that they last.
-    #[arg(long, default_value_t = 5.0, value_parser = above_zero)]
+    #[arg(long, default_value_t = 5.0, value_parser = positive)]
     pub(super) stream_seconds: f64,
     /// Variation of the engines' token intervals, as a fraction: without it all streams step together, in bursts.
     #[arg(long, default_value_t = 0.3, value_parser = fraction)]
@@ -74,13 +75,13 @@ pub(super) struct Sizes {
     #[arg(long, default_value_t = 9500, value_parser = count(1_000_000))]
     pub(super) open_streams: usize,
     /// Of these, opened a second, at most.
-    #[arg(long, default_value_t = 2000.0, value_parser = above_zero)]
+    #[arg(long, default_value_t = 2000.0, value_parser = positive)]
     pub(super) ramp: f64,
     /// Those that have not been opened after this time never are.
-    #[arg(long, default_value_t = 20.0, value_parser = above_zero)]
+    #[arg(long, default_value_t = 20.0, value_parser = positive)]
     pub(super) opening_seconds: f64,
     /// Chunks a second of each of them.
-    #[arg(long, default_value_t = 0.5, value_parser = above_zero)]
+    #[arg(long, default_value_t = 0.5, value_parser = positive)]
     pub(super) open_chunks_per_s: f64,
     /// Mean bytes of the prompts scenario's bodies, one table each.
     #[arg(long, value_delimiter = ',', default_values_t = [220_000, 1_000_000], value_parser = count(32 << 20))]
@@ -171,13 +172,6 @@ fn count(max: usize) -> impl Fn(&str) -> Result<usize, String> + Clone {
             .filter(|number| (1..=max).contains(number))
             .ok_or_else(|| format!("not within 1..={max}"))
     }
-}
-
-fn above_zero(text: &str) -> Result<f64, String> {
-    text.parse()
-        .ok()
-        .filter(|number| *number > 0.0 && *number <= 1e9)
-        .ok_or_else(|| "not within 0..=1e9, 0 excluded".to_owned())
 }
 
 fn fraction(text: &str) -> Result<f64, String> {

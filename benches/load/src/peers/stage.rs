@@ -87,7 +87,7 @@ impl Stage<'_> {
         Started::logged(kind.name(), Some(self.proxy_core), &program, arguments, self.folder.path())
     }
 
-    /// The same for a program on the tokio runtime, told to use one thread.
+    /// Starts a program of others that runs on tokio, which is told to use one thread.
     pub(super) fn start_tokio_peer(
         &self,
         kind: Kind,

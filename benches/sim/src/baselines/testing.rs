@@ -59,7 +59,7 @@ impl Fleet {
         }
     }
 
-    /// The same, with engines that are what the clusters say of themselves.
+    /// So many clusters, with engines that are what the clusters say of themselves.
     pub(super) fn with_engines(clusters: usize) -> Self {
         let spec = EngineSpec::Slots {
             slots: 10,

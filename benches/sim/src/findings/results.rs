@@ -46,7 +46,7 @@ impl Scenario<'_> {
         Ok(spread.mean)
     }
 
-    /// The same figure of one policy at several values of an axis.
+    /// A figure of one policy at several values of an axis, each a mean over seeds.
     pub(super) fn along(
         &self,
         figure: &str,

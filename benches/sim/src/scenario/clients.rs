@@ -47,7 +47,7 @@ pub(crate) struct Clients {
 pub(crate) struct Arrivals {
     /// Requests a second at random (Poisson).
     pub(crate) rate: Option<f64>,
-    /// The same as a share of what the engines do with every shared prefix cached.
+    /// Requests a second at random, as a share of what the engines do with every shared prefix cached.
     pub(crate) load: Option<f64>,
     /// Such shares, each from its time on.
     #[serde(default)]

@@ -20,7 +20,7 @@ fn outcome(point: &Point, seed: u64) -> Outcome {
     run(named, &point.scenario, policy, &bound).expect("an outcome")
 }
 
-/// The same to its end, with all that is left of it. Of `change` the world is told before it begins.
+/// Runs a point's first policy to its end, with all that is left of it. Of `change` the world is told before it begins.
 fn world<'a>(point: &'a Point, seed: u64, change: impl FnOnce(&mut World<'a>)) -> World<'a> {
     let bound = Bound::of(&point.scenario).expect("a bound");
     let mut world = World::new(&point.scenario, &point.policies[0].1, &bound, seed).expect("a world");

@@ -5,17 +5,14 @@ use std::{
     time::Duration,
 };
 
-use monoio::{
-    buf::IoBufMut,
-    io::{AsyncReadRent, AsyncWriteRentExt},
-    net::TcpStream,
-};
+use monoio::{io::AsyncWriteRentExt, net::TcpStream};
 
 use super::{
     chunked::ChunkedDecoder,
     response::{self, Framing},
     url::Url,
 };
+use crate::net::socket::{self, READ_BYTES};
 
 /// A control message and its answer take this long at most.
 const EXCHANGE_TIMEOUT: Duration = Duration::from_secs(5);
@@ -73,9 +70,9 @@ impl Client {
 
     async fn exchange(&mut self, mut stream: TcpStream, message: Vec<u8>) -> io::Result<Answer> {
         stream.write_all(message).await.0?;
-        let mut buffer = Vec::with_capacity(4096);
+        let mut buffer = Vec::with_capacity(READ_BYTES);
         let head = loop {
-            buffer = read_more(&mut stream, buffer).await?;
+            read_more(&mut stream, &mut buffer).await?;
             if let Some(head) = response::parse(&buffer).map_err(|_| ErrorKind::InvalidData)? {
                 if head.status >= 200 {
                     break head;
@@ -107,7 +104,7 @@ impl Client {
                 return Err(ErrorKind::InvalidData.into());
             }
             pending.clear();
-            pending = read_more(&mut stream, pending).await?;
+            read_more(&mut stream, &mut pending).await?;
         }
         if head.keep_alive {
             self.idle = Some(stream);
@@ -117,12 +114,9 @@ impl Client {
 }
 
 /// Appends one read to `buffer`; an end of file is an error.
-async fn read_more(stream: &mut TcpStream, mut buffer: Vec<u8>) -> io::Result<Vec<u8>> {
-    buffer.reserve(4096);
-    let (start, end) = (buffer.len(), buffer.capacity());
-    let (result, slice) = stream.read(buffer.slice_mut(start..end)).await;
-    if result? == 0 {
-        return Err(ErrorKind::UnexpectedEof.into());
+async fn read_more(stream: &mut TcpStream, buffer: &mut Vec<u8>) -> io::Result<()> {
+    match socket::read_more(stream, buffer).await? {
+        0 => Err(ErrorKind::UnexpectedEof.into()),
+        _ => Ok(()),
     }
-    Ok(slice.into_inner())
 }

@@ -14,6 +14,15 @@ pub fn pin_to(cpu: usize) -> anyhow::Result<()> {
     sched_setaffinity(None, &set).with_context(|| format!("cannot run on CPU {cpu}"))
 }
 
+/// Runs the calling thread on one CPU alone, where one is named, and lets this process open all the descriptors that it may;
+/// returns how many that are.
+pub fn settle(cpu: Option<usize>) -> anyhow::Result<u64> {
+    if let Some(cpu) = cpu {
+        pin_to(cpu)?;
+    }
+    Ok(raise_descriptor_limit())
+}
+
 /// Raises the limit of open descriptors to the hard limit; returns it. `u64::MAX` is unlimited.
 pub fn raise_descriptor_limit() -> u64 {
     let limit = getrlimit(Resource::Nofile);

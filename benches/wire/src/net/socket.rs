@@ -11,9 +11,13 @@ use std::{
 };
 
 use monoio::{
-    io::{OwnedReadHalf, OwnedWriteHalf, Splitable},
+    buf::IoBufMut,
+    io::{AsyncReadRent, OwnedReadHalf, OwnedWriteHalf, Splitable},
     net::TcpStream,
 };
+
+/// First size of a connection's buffer, and of what is read at once: a message or several SSE events.
+pub const READ_BYTES: usize = 4096;
 
 /// The half that reads.
 pub type Reader = OwnedReadHalf<TcpStream>;
@@ -25,6 +29,18 @@ pub fn split(stream: TcpStream) -> (Reader, Writer) {
     // It fails only on a socket that is already dead, which the first read will tell.
     let _ = stream.set_nodelay(true);
     stream.into_split()
+}
+
+/// Appends one read to a buffer; 0 is an end of file. Dropped in between, it leaves the buffer empty.
+pub async fn read_more(stream: &mut impl AsyncReadRent, buffer: &mut Vec<u8>) -> io::Result<usize> {
+    let mut whole = std::mem::take(buffer);
+    if whole.capacity() - whole.len() < READ_BYTES / 4 {
+        whole.reserve(READ_BYTES);
+    }
+    let (start, end) = (whole.len(), whole.capacity());
+    let (result, slice) = stream.read(whole.slice_mut(start..end)).await;
+    *buffer = slice.into_inner();
+    result
 }
 
 /// Waits until the peer sent something or closed; safe to drop, since it reads nothing.

@@ -16,7 +16,7 @@ use rustix::time::{
 /// A timer of the kernel's precision.
 pub struct PreciseTimer {
     timer: OwnedFd,
-    /// The same timer, where monoio can poll it. It only ever polls: what kind of descriptor it is does not matter.
+    /// The timer where monoio can poll it. It only ever polls: what kind of descriptor it is does not matter.
     poll: monoio::net::UnixStream,
 }
 

@@ -46,7 +46,7 @@ impl Steps {
         Self { starts, ends: starts, count: 1, fixed, context_token, decoding, context }.cut_to(1)
     }
 
-    /// The same steps, but so many of them.
+    /// So many steps like these from the same start.
     pub(super) fn cut_to(self, count: u32) -> Self {
         Self { ends: self.end_of(count), count, ..self }
     }
