@@ -4,30 +4,19 @@
 //! what it costs, `peers` runs both around several proxies in alternating rounds, `scenario` around one
 //! gateway whose routing is at stake; `sim` runs the decisions alone, in virtual time.
 
-mod child;
-mod http;
-mod load;
-mod mock_engine;
-mod net;
-mod peers;
-mod procfs;
-mod relay;
-mod run_pinned;
-mod scenario;
-mod sim;
-mod temp_folder;
-
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+use stargate_load::{generator, peers, relay, run_pinned, scenario};
+use stargate_wire::net::runtime::Driver;
 
 /// Mock engine, load generator and comparisons for Stargate.
 #[derive(Parser)]
 #[command(name = "stargate-bench", version, about)]
 struct Cli {
     /// Which kernel interface does the I/O.
-    #[arg(long, value_enum, default_value_t = net::runtime::Driver::Auto, global = true)]
-    driver: net::runtime::Driver,
+    #[arg(long, value_enum, default_value_t = Driver::Auto, global = true)]
+    driver: Driver,
     #[command(subcommand)]
     command: Command,
 }
@@ -35,15 +24,15 @@ struct Cli {
 #[derive(Subcommand)]
 enum Command {
     /// An inference engine that answers on time but computes nothing.
-    MockEngine(Box<mock_engine::Args>),
+    MockEngine(Box<stargate_mock_engine::Args>),
     /// Drives an endpoint with requests, verifies every answer and accounts for what it cost.
-    Load(Box<load::Args>),
+    Load(Box<generator::Args>),
     /// Compares the gateway with a direct connection, a bare relay and other proxies and routers, in alternating rounds.
     Peers(Box<peers::Args>),
     /// Drives a gateway and mock engines of its own through one story of routing, live.
     Scenario(scenario::Args),
     /// Runs the real decisions in virtual time, against modelled engines.
-    Sim(sim::Args),
+    Sim(stargate_sim::Args),
     /// Passes bytes between clients and upstreams: the least that any proxy must cost.
     Relay(relay::Args),
     /// Runs a command on one CPU; it dies with whoever started it.
@@ -53,11 +42,11 @@ enum Command {
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let outcome = match cli.command {
-        Command::MockEngine(args) => mock_engine::run(*args, cli.driver),
-        Command::Load(args) => load::run(*args, cli.driver),
+        Command::MockEngine(args) => stargate_mock_engine::run(*args, cli.driver),
+        Command::Load(args) => generator::run(*args, cli.driver),
         Command::Peers(args) => peers::run(&args, cli.driver),
         Command::Scenario(args) => scenario::run(&args, cli.driver),
-        Command::Sim(args) => sim::run(&args),
+        Command::Sim(args) => stargate_sim::run(&args),
         Command::Relay(args) => relay::run(args, cli.driver),
         Command::RunPinned(args) => run_pinned::run(&args),
     };
