@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use xxhash_rust::xxh3::xxh3_64;
 
-use crate::Slot;
+use crate::{Seconds, Slot};
 
 /// A routing algorithm with its parameters.
 #[derive(Clone, Debug, PartialEq)]
@@ -327,6 +327,22 @@ impl PulsarWaitAndWidenParameters {
         }
         let place = (f64::from(slot.number()) + 0.5) / Slot::COUNT as f64;
         wait.mul_f64(1.0 - self.affinity_wait_spread * (1.0 - place))
+    }
+
+    /// When the affinity group is given up, counted from the arrival: after the wait of the key. Where waits are spread
+    /// over the keys, what it would wait in the queue of its home counts as waited: `queue_delay_at_home` is that of its
+    /// primary for the request, `None` where that cannot be selected.
+    ///
+    /// So it moves with that queue: a request that waits may be held for longer, or for less long, than its last decision
+    /// said. It is decided again with every report, and learns so.
+    pub fn affinity_wait_ends_at(&self, slot: Slot, queue_delay_at_home: Option<Seconds>) -> Duration {
+        let wait = self.affinity_wait_of(slot);
+        if self.affinity_wait_spread == 0.0 {
+            return wait;
+        }
+        // A queue of work that nobody knows the speed of has no end.
+        let as_waited = |delay: Seconds| delay.to_duration().unwrap_or(Duration::MAX);
+        wait.saturating_sub(queue_delay_at_home.map_or(Duration::ZERO, as_waited))
     }
 
     /// Ranks in the affinity group: at least the primary.

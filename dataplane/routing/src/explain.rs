@@ -15,7 +15,6 @@ use crate::{
     decide::decide_traced,
     eligible::Eligible,
     moment::{BucketTtft, Moment},
-    pulsar_wait_and_widen::affinity_wait_ends,
     ranking::Ranking,
     selection::{Candidate, CandidateSet, Selection, SetKind, TimeRange},
     trace::Trace,
@@ -256,10 +255,11 @@ impl Ranks {
             let primary = order.first().filter(|primary| eligible.has(**primary))?;
             let cluster = &target.clusters[primary.0];
             let is_candidate = !considers_kv || cluster.stats.has_kv_for(request.input_tokens);
-            is_candidate.then(|| unflushed.effective(cluster, request.priority))
+            is_candidate.then(|| unflushed.effective(cluster, request.priority).queue_delay())
         };
-        let affinity_wait_ends =
-            bands.map_or(Moment::ZERO, |parameters| affinity_wait_ends(parameters, Slot::of(key), home));
+        let affinity_wait_ends = bands.map_or(Moment::ZERO, |parameters| {
+            parameters.affinity_wait_ends_at(Slot::of(key), home()).into()
+        });
         let bands = bands.map(|parameters| Bands::new(parameters, affinity_wait_ends));
         Some(Self { weight, considers_kv, order, bands, affinity_wait_ends })
     }

@@ -8,11 +8,9 @@
 //! With waits spread over the keys, those with short ones leave a primary on which they would queue for longer than they
 //! wait, before it is full. What leaves is then always the same keys, and their second home is warm.
 
-use std::time::Duration;
-
 use crate::{
     ClusterIndex, EffectiveStats, PrimaryAdmission, PulsarWaitAndWidenParameters, RoutingRequest, Seconds,
-    Slot, Target, UnavailableReason, Widening,
+    Target, UnavailableReason, Widening,
     bands::{Bands, FIRST_BAND, OpenRanks},
     core_loads::Unflushed,
     decide::{Choice, NoChoice},
@@ -61,26 +59,6 @@ pub(crate) fn choose(
             walk.choose_keyed(&Ranking::new(target, &widening.seed, parameters.weight, key), work, trace)
         }
     }
-}
-
-/// When the affinity group is given up, counted from the arrival: after the wait of the key. Where waits are spread over
-/// the keys, what it would wait in the queue of its primary, its `home` if that can be selected, counts as waited.
-///
-/// So it moves with that queue: a request that waits may be held for longer, or for less long, than its last decision said.
-/// It is decided again with every report, and learns so.
-pub(crate) fn affinity_wait_ends<'a>(
-    parameters: &PulsarWaitAndWidenParameters,
-    slot: Slot,
-    home: impl FnOnce() -> Option<EffectiveStats<'a>>,
-) -> Moment {
-    let wait = parameters.affinity_wait_of(slot);
-    if parameters.affinity_wait_spread == 0.0 {
-        return wait.into();
-    }
-    // A queue of work that nobody knows the speed of has no end.
-    let queue_delay =
-        home().map_or(Duration::ZERO, |home| home.queue_delay().to_duration().unwrap_or(Duration::MAX));
-    wait.saturating_sub(queue_delay).into()
 }
 
 // === impl Walk ===
@@ -158,8 +136,8 @@ impl Walk<'_> {
     }
 
     fn affinity_wait_ends(&self, ranking: &Ranking<'_>, primary: ClusterIndex) -> Moment {
-        let home = || self.is_candidate(primary).then(|| self.effective(primary));
-        affinity_wait_ends(self.parameters, ranking.slot(), home)
+        let home_delay = self.is_candidate(primary).then(|| self.effective(primary).queue_delay());
+        self.parameters.affinity_wait_ends_at(ranking.slot(), home_delay).into()
     }
 
     /// Whether a request leaves its primary although that has a place for it: what it has waited, and what it would wait in
