@@ -6,7 +6,7 @@ use std::fmt;
 
 use crate::{
     Admission, Algorithm, Cluster, CoreLoads, Exclusions, Method, RoutingRequest, Seconds, Target, Tokens,
-    TokensPerSecond, eligible::Eligible,
+    TokensPerSecond, request::eligible::Eligible,
 };
 
 /// Why a request is not let in.

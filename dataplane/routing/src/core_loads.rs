@@ -21,6 +21,7 @@ mod chain;
 mod clusters;
 mod counts;
 mod handovers;
+pub(crate) mod inclusion;
 mod running;
 mod uid_hash;
 mod unflushed;

@@ -1,18 +1,22 @@
 //! The one decision function.
 
+mod backend;
+pub(crate) mod state;
+
 use std::time::Duration;
 
 use crate::{
     Algorithm, Cluster, ClusterIndex, Decision, DecisionState, EffectiveStats, Exclusions, RoutingRequest,
-    Running, Selected, Target, UnavailableReason, Wait, backend,
+    Running, Selected, Target, UnavailableReason, Wait,
+    algorithms::{power_of_n, pulsar, pulsar_wait_and_widen, random, round_robin, wait_and_widen},
     core_loads::Unflushed,
-    decision_state::Workspace,
-    eligible::Eligible,
+    decide::state::Workspace,
     load::Attempts,
-    power_of_n, pulsar, pulsar_wait_and_widen, random, round_robin,
-    selection::Picked,
-    trace::{DryRun, NoTrace, Trace},
-    wait_and_widen,
+    request::eligible::Eligible,
+    selection::{
+        Picked,
+        trace::{DryRun, NoTrace, Trace},
+    },
 };
 
 /// A cluster that an algorithm settled on, and how it came there.

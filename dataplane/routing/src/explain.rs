@@ -3,21 +3,24 @@
 //! The decision is a live one that tells its steps ([`Trace`]), and every figure beside it comes from the
 //! functions that the live decision calls. Explaining changes nothing: no turn is taken, no load is counted.
 
+pub(crate) mod explanation;
+
 use std::ops::ControlFlow;
 
 use crate::{
     Algorithm, Band, Candidacy, ClusterIndex, Decision, DecisionState, Exclusions, ExplainedCluster,
     Explanation, Method, RendezvousWeight, RoutingRequest, Slot, Target, Verdict, admit,
-    affinity_ring::cache::RingCache,
-    bands::Bands,
+    algorithms::{pulsar_wait_and_widen::bands::Bands, wait_and_widen::ring::cache::RingCache},
     best_ttft,
     core_loads::Unflushed,
     decide::decide_traced,
-    eligible::Eligible,
-    moment::{BucketTtft, Moment},
     ranking::Ranking,
-    selection::{Candidate, CandidateSet, Selection, SetKind, TimeRange},
-    trace::Trace,
+    request::eligible::Eligible,
+    selection::{
+        Candidate, CandidateSet, Selection, SetKind, TimeRange,
+        moment::{BucketTtft, Moment},
+        trace::Trace,
+    },
 };
 
 /// What a decision told of itself.

@@ -8,69 +8,49 @@
 #![cfg_attr(test, allow(clippy::disallowed_types, clippy::disallowed_methods))]
 
 mod admission;
-mod affinity_ring;
-mod algorithm;
+mod algorithms;
 mod atomics;
-mod backend;
-mod bands;
-mod buckets;
-mod comparator;
 mod core_loads;
 mod decide;
 mod decision;
-mod decision_state;
-mod eligible;
 mod explain;
-mod explanation;
-#[cfg(test)]
-mod fleet;
-mod inclusion;
+mod fields;
 mod load;
-mod moment;
-#[cfg(test)]
-mod naive;
-mod parameters;
 mod policy;
-mod power_of_n;
-mod pulsar;
-mod pulsar_wait_and_widen;
-mod random;
 mod ranking;
 mod request;
-mod round_robin;
 mod rtt;
-mod sample;
 mod selection;
 mod snapshot;
-mod stats;
-mod trace;
+#[cfg(test)]
+mod testing;
 mod units;
-mod wait_and_widen;
 mod wait_queue;
 
 pub use admission::{AdmissionRefusal, admit, best_ttft};
-pub use algorithm::{
+pub use algorithms::round_robin::RoundRobinCursor;
+pub use algorithms::{
     Algorithm, AlgorithmKind, Comparator, PowerOfNParameters, PrimaryAdmission, PulsarParameters,
     PulsarWaitAndWidenParameters, QueueSlo, RendezvousWeight, SampleCount, Seed, UnknownConcurrency,
     VirtualNodes, WaitAndWidenParameters, Widening,
 };
+pub use core_loads::inclusion::{CoreInclusion, Inclusion, Inclusions};
 pub use core_loads::{CoreLoads, ReservationCounts, Running};
+pub use decide::state::DecisionState;
 pub use decide::{decide, decide_and_enter, has_place};
 pub use decision::{Decision, Selected, UnavailableReason, Wait, WaitReason};
-pub use decision_state::DecisionState;
 pub use explain::explain;
-pub use explanation::{Band, Candidacy, ExplainedCluster, Explanation, Verdict};
-pub use inclusion::{CoreInclusion, Inclusion, Inclusions};
+pub use explain::explanation::{Band, Candidacy, ExplainedCluster, Explanation, Verdict};
+pub use fields::{FieldError, Scalar};
+pub use load::stats::{Accounting, ClusterStats, EffectiveStats, RoomShare};
 pub use load::{ClusterLoad, Counted};
-pub use parameters::{FieldError, PolicyFields, Scalar};
+pub use policy::fields::PolicyFields;
 pub use policy::{Admission, Method, Policy, WaitOrder, Waiting};
 pub use ranking::{Ranking, RankingTable, Slot};
 pub use request::{Exclusions, RoutingRequest};
-pub use round_robin::RoundRobinCursor;
 pub use rtt::{BackendRtt, RecentRtts, RttSample, RttSource};
 pub use snapshot::{
     Backend, BackendUid, Cluster, ClusterIndex, ClusterUid, RendezvousWeights, Snapshot, Target, TargetName,
 };
-pub use stats::{Accounting, ClusterStats, EffectiveStats, RoomShare};
 pub use units::{Millis, Nanos, Seconds, Tokens, TokensPerSecond};
 pub use wait_queue::{Ticket, WaitQueue};

@@ -11,6 +11,7 @@
 
 mod counter;
 mod lanes;
+pub(crate) mod stats;
 
 use std::sync::Arc;
 

@@ -3,6 +3,9 @@
 //! A policy is published with the snapshot and shared by targets. A request keeps the one that it started
 //! with, whatever is published while it waits or is retried.
 
+pub(crate) mod fields;
+mod method;
+
 use std::time::Duration;
 
 use crate::{Algorithm, AlgorithmKind, Millis};
@@ -112,3 +115,6 @@ impl Default for Waiting {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

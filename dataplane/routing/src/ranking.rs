@@ -25,7 +25,7 @@ use self::{
     row::{Candidate, Row, is_ahead},
     score::{Draw, SlotHash},
 };
-use crate::{ClusterIndex, RendezvousWeight, Seed, Target, eligible::Eligible};
+use crate::{ClusterIndex, RendezvousWeight, Seed, Target, request::eligible::Eligible};
 
 /// The part of all affinity keys that a key falls into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -1,5 +1,7 @@
 //! What a decision knows of a request.
 
+pub(crate) mod eligible;
+
 use std::time::Duration;
 
 use crate::{BackendUid, ClusterUid, Millis, Tokens};

@@ -1,19 +1,27 @@
 //! The selection that both widening algorithms make from a set of candidates: of those whose bucket is open,
 //! that have capacity and no longer queue than is allowed, a few are sampled and the comparator picks.
 
+pub(crate) mod buckets;
+pub(crate) mod comparator;
+pub(crate) mod moment;
+pub(crate) mod sample;
+pub(crate) mod trace;
+
 use std::time::Duration;
 
 use crate::{
     Cluster, ClusterIndex, EffectiveStats, QueueSlo, RoutingRequest, Seconds, Tokens, UnavailableReason,
     UnknownConcurrency, Wait, WaitReason, Widening,
-    buckets::Buckets,
-    comparator::Best,
     core_loads::Unflushed,
     decide::NoChoice,
     load::Attempts,
-    moment::{BucketTtft, Moment},
-    sample::DistinctSample,
-    trace::Trace,
+    selection::{
+        buckets::Buckets,
+        comparator::Best,
+        moment::{BucketTtft, Moment},
+        sample::DistinctSample,
+        trace::Trace,
+    },
 };
 
 /// Which of its sets an algorithm selects from.

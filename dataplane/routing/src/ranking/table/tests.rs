@@ -3,8 +3,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::{
     RendezvousWeights,
-    fleet::{chi_squared, cluster, naive_ranking, throughput, weighted},
     ranking::Ranking,
+    testing::fleet::{chi_squared, cluster, naive_ranking, throughput, weighted},
 };
 
 const MAX: RendezvousWeight = RendezvousWeight::MaxInputTps;
