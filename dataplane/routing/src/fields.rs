@@ -4,13 +4,10 @@
 //! it, so that a field cannot be known to one of them and not to another. It knows neither TOML nor JSON nor
 //! headers: these hand in [`Scalar`]s, and get a [`FieldError`] that they add their own place to.
 
-mod field;
-mod scalar;
+pub(crate) mod field;
+pub(crate) mod scalar;
 
 use std::fmt;
-
-pub(crate) use field::{Field, Place, Word};
-pub use scalar::Scalar;
 
 /// Why a field cannot be taken.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,6 +10,7 @@
 mod admission;
 mod algorithms;
 mod atomics;
+mod cluster;
 mod core_loads;
 mod decide;
 mod decision;
@@ -28,29 +29,45 @@ mod units;
 mod wait_queue;
 
 pub use admission::{AdmissionRefusal, admit, best_ttft};
-pub use algorithms::round_robin::RoundRobinCursor;
 pub use algorithms::{
-    Algorithm, AlgorithmKind, Comparator, PowerOfNParameters, PrimaryAdmission, PulsarParameters,
-    PulsarWaitAndWidenParameters, QueueSlo, RendezvousWeight, SampleCount, Seed, UnknownConcurrency,
-    VirtualNodes, WaitAndWidenParameters, Widening,
+    Algorithm, AlgorithmKind,
+    power_of_n::PowerOfNParameters,
+    pulsar::PulsarParameters,
+    pulsar_wait_and_widen::parameters::{PrimaryAdmission, PulsarWaitAndWidenParameters},
+    round_robin::cursor::RoundRobinCursor,
+    wait_and_widen::{parameters::WaitAndWidenParameters, ring::VirtualNodes},
 };
-pub use core_loads::inclusion::{CoreInclusion, Inclusion, Inclusions};
-pub use core_loads::{CoreLoads, ReservationCounts, Running};
-pub use decide::state::DecisionState;
-pub use decide::{decide, decide_and_enter, has_place};
+pub use cluster::{
+    Backend, Cluster,
+    identity::{BackendUid, ClusterIndex, ClusterUid, TargetName},
+    weights::{RendezvousWeight, RendezvousWeights},
+};
+pub use core_loads::{
+    CoreLoads,
+    counts::ReservationCounts,
+    inclusion::{CoreInclusion, Inclusion, Inclusions},
+    running::Running,
+};
+pub use decide::{decide, decide_and_enter, has_place, state::DecisionState};
 pub use decision::{Decision, Selected, UnavailableReason, Wait, WaitReason};
-pub use explain::explain;
-pub use explain::explanation::{Band, Candidacy, ExplainedCluster, Explanation, Verdict};
-pub use fields::{FieldError, Scalar};
-pub use load::stats::{Accounting, ClusterStats, EffectiveStats, RoomShare};
-pub use load::{ClusterLoad, Counted};
-pub use policy::fields::PolicyFields;
-pub use policy::{Admission, Method, Policy, WaitOrder, Waiting};
-pub use ranking::{Ranking, RankingTable, Slot};
-pub use request::{Exclusions, RoutingRequest};
-pub use rtt::{BackendRtt, RecentRtts, RttSample, RttSource};
-pub use snapshot::{
-    Backend, BackendUid, Cluster, ClusterIndex, ClusterUid, RendezvousWeights, Snapshot, Target, TargetName,
+pub use explain::{
+    explain,
+    explanation::{Band, Candidacy, ExplainedCluster, Explanation, Verdict},
 };
+pub use fields::{FieldError, scalar::Scalar};
+pub use load::{
+    ClusterLoad, Counted,
+    effective::{EffectiveStats, UnknownConcurrency},
+    stats::{Accounting, ClusterStats, RoomShare},
+};
+pub use policy::{Admission, Method, Policy, WaitOrder, Waiting, fields::PolicyFields};
+pub use ranking::{Ranking, seed::Seed, slot::Slot, table::RankingTable};
+pub use request::{Exclusions, RoutingRequest};
+pub use rtt::{
+    BackendRtt, RttSource,
+    recent::{RecentRtts, RttSample},
+};
+pub use selection::{comparator::Comparator, queue_slo::QueueSlo, sample::SampleCount, widening::Widening};
+pub use snapshot::{Snapshot, target::Target};
 pub use units::{Millis, Nanos, Seconds, Tokens, TokensPerSecond};
 pub use wait_queue::{Ticket, WaitQueue};

@@ -10,6 +10,7 @@
 //! the cores, whenever it is read.
 
 mod counter;
+pub(crate) mod effective;
 mod lanes;
 pub(crate) mod stats;
 

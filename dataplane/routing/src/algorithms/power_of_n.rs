@@ -4,36 +4,48 @@
 //! not send every gateway to the one cluster whose last report was best (Mitzenmacher, "The Power of Two
 //! Choices in Randomized Load Balancing", 2001).
 
+use super::question::Question;
 use crate::{
-    Cluster, EffectiveStats, PowerOfNParameters, RoutingRequest,
-    core_loads::Unflushed,
-    request::eligible::Eligible,
-    selection::{Picked, SetKind, comparator::Best, sample::DistinctSample, trace::Trace},
+    EffectiveStats,
+    selection::{
+        candidate::{Picked, SetKind},
+        choice::{Choice, NoChoice},
+        comparator::{Best, Comparator},
+        sample::{DistinctSample, SampleCount},
+        trace::Trace,
+    },
 };
 
-/// The best of `sample_count` eligible clusters; `None` when none is eligible.
+/// Parameters of power-of-n.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PowerOfNParameters {
+    /// How many to sample.
+    pub sample_count: SampleCount,
+    /// Who wins.
+    pub comparator: Comparator,
+}
+
+/// The best of `sample_count` eligible clusters.
 pub(crate) fn choose(
-    clusters: &[Cluster],
-    eligible: &Eligible,
+    question: &Question<'_>,
     parameters: &PowerOfNParameters,
-    request: &RoutingRequest<'_>,
-    unflushed: &Unflushed,
     rng: &mut fastrand::Rng,
     trace: &mut impl Trace,
-) -> Option<Picked> {
+) -> Result<Choice, NoChoice> {
+    let Question { fleet, eligible, request, unflushed, .. } = *question;
     let PowerOfNParameters { sample_count, comparator } = *parameters;
     let mut best = Best::new();
     let mut sample = DistinctSample::new(eligible.count(), sample_count);
     while let Some(rank) = sample.next(rng) {
         let index = eligible.nth(rank);
-        let cluster = &clusters[index.0];
+        let cluster = &fleet.clusters[index.0];
         let load = unflushed.read(&cluster.load, &cluster.stats, request.priority);
         let stats = EffectiveStats::with_load(&cluster.stats, load, request.priority);
         let cost = comparator.cost(&stats, request, 1.0);
         trace.samples(SetKind::Open, index, cost);
         best.offer(Picked { cluster: index, seen: load.sent.attempts }, cost, rng);
     }
-    best.winner()
+    best.winner().map(|picked| Choice::selected(picked, 1, false)).ok_or(NoChoice::NONE_ELIGIBLE)
 }
 
 #[cfg(test)]

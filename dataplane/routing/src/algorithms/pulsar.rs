@@ -1,40 +1,54 @@
 //! pulsar: the first eligible cluster of the key's weighted rendezvous ranking, so that a key stays with the
 //! cluster that has its prefix cached, whatever the load.
 
+use super::{
+    power_of_n::{self, PowerOfNParameters},
+    question::Question,
+    workspace::Workspace,
+};
 use crate::{
-    ClusterIndex, PowerOfNParameters, PulsarParameters, RoutingRequest, SampleCount, Target,
-    algorithms::power_of_n,
-    core_loads::Unflushed,
-    decide::{Choice, state::Workspace},
-    ranking::Ranking,
-    request::eligible::Eligible,
-    selection::trace::Trace,
+    ClusterIndex, Ranking, RendezvousWeight, Seed,
+    selection::{
+        choice::{Choice, NoChoice},
+        comparator::Comparator,
+        sample::SampleCount,
+        trace::Trace,
+    },
 };
 
-/// `None` when no cluster that is left has a weight and, where they count, enough free KV tokens.
+/// Parameters of pulsar.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PulsarParameters {
+    /// Enters every ranking hash: another seed is another ranking.
+    pub seed: Seed,
+    /// What a cluster's share of keys is proportional to.
+    pub weight: RendezvousWeight,
+    /// Whether a cluster without enough reported free KV tokens is walked past.
+    pub consider_kv_free_tokens: bool,
+    /// Decides for requests that have no affinity key, and so no ranking: a sample of two by this
+    /// comparator, among all clusters that are not excluded, whatever their weight and free KV tokens.
+    pub comparator: Comparator,
+}
+
+/// None is, when no cluster that is left has a weight and, where they count, enough free KV tokens.
 pub(crate) fn choose(
-    target: &Target,
-    eligible: &Eligible,
+    question: &Question<'_>,
     parameters: &PulsarParameters,
-    request: &RoutingRequest<'_>,
-    unflushed: &Unflushed,
     work: &mut Workspace,
     trace: &mut impl Trace,
-) -> Option<Choice> {
+) -> Result<Choice, NoChoice> {
+    let Question { fleet, eligible, request, .. } = *question;
     let Some(affinity_key) = request.affinity_key else {
-        let rng = &mut work.rng;
         let two = PowerOfNParameters { sample_count: SampleCount::TWO, comparator: parameters.comparator };
-        let clusters = &target.clusters[..];
-        return power_of_n::choose(clusters, eligible, &two, request, unflushed, rng, trace)
-            .map(|picked| Choice::selected(picked, 1, false));
+        return power_of_n::choose(question, &two, &mut work.rng, trace);
     };
     let is_feasible = |cluster: ClusterIndex| {
         !parameters.consider_kv_free_tokens
-            || target.clusters[cluster.0].stats.has_kv_for(request.input_tokens)
+            || fleet.clusters[cluster.0].stats.has_kv_for(request.input_tokens)
     };
-    let ranking = Ranking::new(target, &parameters.seed, parameters.weight, affinity_key);
-    let walked = ranking.walk(eligible, is_feasible, &mut work.rankings)?;
-    Some(Choice {
+    let ranking = Ranking::of(fleet, &parameters.seed, parameters.weight, affinity_key);
+    let walked = ranking.walk(eligible, is_feasible, &mut work.rankings).ok_or(NoChoice::NONE_ELIGIBLE)?;
+    Ok(Choice {
         cluster: walked.cluster,
         rank: walked.rank,
         is_fallback: walked.rank > 1,

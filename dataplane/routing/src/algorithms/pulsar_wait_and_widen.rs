@@ -9,25 +9,29 @@
 //! wait, before it is full. What leaves is then always the same keys, and their second home is warm.
 
 pub(crate) mod bands;
+pub(crate) mod parameters;
 
+use self::{
+    bands::{FIRST_BAND, OpenRanks},
+    parameters::{PrimaryAdmission, PulsarWaitAndWidenParameters},
+};
+use super::{question::Question, workspace::Workspace};
 use crate::{
-    ClusterIndex, EffectiveStats, PrimaryAdmission, PulsarWaitAndWidenParameters, RoutingRequest, Seconds,
-    Target, UnavailableReason, Widening,
-    algorithms::pulsar_wait_and_widen::bands::{Bands, FIRST_BAND, OpenRanks},
-    core_loads::Unflushed,
-    decide::{Choice, NoChoice, state::Workspace},
-    ranking::{Ranking, memo::RankingMemo},
-    request::eligible::Eligible,
-    selection::{CandidateSet, Picked, Selection, moment::Moment, trace::Trace},
+    ClusterIndex, EffectiveStats, Ranking, Seconds, UnavailableReason, Widening,
+    ranking::memo::RankingMemo,
+    selection::{
+        Selection,
+        candidate::{CandidateSet, Picked},
+        choice::{Choice, NoChoice},
+        moment::Moment,
+        trace::Trace,
+    },
 };
 
 /// What the steps of one decision have in common.
 struct Walk<'a> {
-    target: &'a Target,
-    eligible: &'a Eligible,
+    question: &'a Question<'a>,
     parameters: &'a PulsarWaitAndWidenParameters,
-    request: &'a RoutingRequest<'a>,
-    unflushed: &'a Unflushed,
     selection: Selection<'a>,
 }
 
@@ -39,23 +43,21 @@ struct Place {
     after_kv_skip: bool,
 }
 
-/// Chooses among the eligible clusters, of which there is at least one.
+/// Walks the key's ranking outwards from its primary; without a key selects from all.
 pub(crate) fn choose(
-    target: &Target,
-    eligible: &Eligible,
+    question: &Question<'_>,
     parameters: &PulsarWaitAndWidenParameters,
-    request: &RoutingRequest<'_>,
-    unflushed: &Unflushed,
     work: &mut Workspace,
     trace: &mut impl Trace,
 ) -> Result<Choice, NoChoice> {
-    let selection = Selection::new(&target.clusters, &parameters.widening, request, unflushed);
-    let walk = Walk { target, eligible, parameters, request, unflushed, selection };
+    let Question { fleet, request, unflushed, .. } = *question;
+    let widening = &parameters.widening;
+    let selection = Selection::new(fleet.clusters, widening, request, unflushed);
+    let walk = Walk { question, parameters, selection };
     match request.affinity_key {
         None => walk.choose_unkeyed(work, trace),
         Some(key) => {
-            let widening = &parameters.widening;
-            walk.choose_keyed(&Ranking::new(target, &widening.seed, parameters.weight, key), work, trace)
+            walk.choose_keyed(&Ranking::of(fleet, &widening.seed, parameters.weight, key), work, trace)
         }
     }
 }
@@ -67,7 +69,7 @@ impl Walk<'_> {
     fn choose_unkeyed(&self, work: &mut Workspace, trace: &mut impl Trace) -> Result<Choice, NoChoice> {
         let Workspace { rng, selection: scratch, .. } = work;
         let set = CandidateSet::open(self.parameters.fallback_max_queued, Moment::ZERO);
-        match self.selection.select(&set, self.eligible.indices(), scratch, rng, trace) {
+        match self.selection.select(&set, self.question.eligible.indices(), scratch, rng, trace) {
             Ok(picked) => Ok(Choice::selected(picked, 1, false)),
             Err(none) => Err(none.wait(None, None)),
         }
@@ -83,7 +85,7 @@ impl Walk<'_> {
         let widening = &self.parameters.widening;
         let group = ranking.first(self.parameters.affinity_group_ranks(), rankings);
         let Some(primary) = group.first() else {
-            return Err(NoChoice::Unavailable(UnavailableReason::NoEligibleCandidate));
+            return Err(NoChoice::NONE_ELIGIBLE);
         };
         let primary = *primary;
         let since = self.affinity_wait_ends(ranking, primary);
@@ -108,7 +110,7 @@ impl Walk<'_> {
             Ok(picked) => return Ok(self.place_in(group, picked.cluster).choice(picked, false)),
             Err(none) => none,
         };
-        if !self.eligible.indices().any(|index| self.is_ranked(index)) {
+        if !self.question.eligible.indices().any(|index| self.is_ranked(index)) {
             return Err(NoChoice::Unavailable(UnavailableReason::AllExcluded));
         }
         if self.selection.elapsed < since {
@@ -117,7 +119,7 @@ impl Walk<'_> {
         let group_unlock = none.next_unlock;
 
         let set = CandidateSet::overflow(self.parameters.fallback_max_queued, since);
-        let bands = Bands::new(self.parameters, since);
+        let bands = self.parameters.bands(since);
         let picked = if let Some(OpenRanks { count, next }) =
             bands.open(self.selection.elapsed, || self.ranks())
         {
@@ -127,7 +129,7 @@ impl Walk<'_> {
             picked.map_err(|none| none.wait(group_unlock, Some(next)))?
         } else {
             let is_member = |index: &usize| self.is_ranked(*index) && self.is_feasible(ClusterIndex(*index));
-            let members = self.eligible.indices().filter(is_member);
+            let members = self.question.eligible.indices().filter(is_member);
             let picked = self.selection.select(&set, members, scratch, rng, trace);
             picked.map_err(|none| none.wait(group_unlock, None))?
         };
@@ -155,13 +157,18 @@ impl Walk<'_> {
         let scale = self.parameters.widening.affinity_input_tokens_scale;
         let ttft = |cluster: ClusterIndex, scale: f64| {
             let stats = self.effective(cluster);
-            stats.first_token_after(stats.queue_delay(), stats.prefill(self.request.input_tokens, scale))
+            stats.first_token_after(
+                stats.queue_delay(),
+                stats.prefill(self.question.request.input_tokens, scale),
+            )
         };
         ttft(picked.cluster, 1.0) < ttft(primary, scale)
     }
 
     fn effective(&self, cluster: ClusterIndex) -> EffectiveStats<'_> {
-        self.unflushed.effective(&self.target.clusters[cluster.0], self.request.priority)
+        self.question
+            .unflushed
+            .effective(&self.question.fleet.clusters[cluster.0], self.question.request.priority)
     }
 
     /// The primary, when it is taken at once.
@@ -178,10 +185,15 @@ impl Walk<'_> {
         match self.parameters.primary_admission {
             PrimaryAdmission::Eligible => Some(choice),
             PrimaryAdmission::Capacity => {
-                let cluster = &self.target.clusters[primary.0];
-                let load = self.unflushed.read(&cluster.load, &cluster.stats, self.request.priority);
-                let stats = EffectiveStats::with_load(&cluster.stats, load, self.request.priority);
-                let has_capacity = stats.has_room(*max_queued, *unknown_concurrency, self.request.is_waiting);
+                let cluster = &self.question.fleet.clusters[primary.0];
+                let load = self.question.unflushed.read(
+                    &cluster.load,
+                    &cluster.stats,
+                    self.question.request.priority,
+                );
+                let stats = EffectiveStats::with_load(&cluster.stats, load, self.question.request.priority);
+                let has_capacity =
+                    stats.has_room(*max_queued, *unknown_concurrency, self.question.request.is_waiting);
                 has_capacity.then_some(Choice { seen: Some(load.sent.attempts), ..choice })
             }
         }
@@ -206,26 +218,26 @@ impl Walk<'_> {
     }
 
     fn is_any_short_of_kv(&self, ranks: &[ClusterIndex]) -> bool {
-        ranks.iter().any(|cluster| self.eligible.has(*cluster) && !self.is_feasible(*cluster))
+        ranks.iter().any(|cluster| self.question.eligible.has(*cluster) && !self.is_feasible(*cluster))
     }
 
     /// Whether a cluster of the ranking can be selected at all.
     fn is_candidate(&self, cluster: ClusterIndex) -> bool {
-        self.eligible.has(cluster) && self.is_feasible(cluster)
+        self.question.eligible.has(cluster) && self.is_feasible(cluster)
     }
 
     fn is_feasible(&self, cluster: ClusterIndex) -> bool {
         !self.parameters.consider_kv_free_tokens
-            || self.target.clusters[cluster.0].stats.has_kv_for(self.request.input_tokens)
+            || self.question.fleet.clusters[cluster.0].stats.has_kv_for(self.question.request.input_tokens)
     }
 
     fn is_ranked(&self, index: usize) -> bool {
-        self.target.clusters[index].rendezvous.get(self.parameters.weight).is_some()
+        self.question.fleet.clusters[index].rendezvous.get(self.parameters.weight).is_some()
     }
 
     /// How many clusters have a rank.
     fn ranks(&self) -> usize {
-        (0..self.target.clusters.len()).filter(|index| self.is_ranked(*index)).count()
+        (0..self.question.fleet.clusters.len()).filter(|index| self.is_ranked(*index)).count()
     }
 }
 

@@ -1,12 +1,13 @@
 //! random: a uniformly random eligible cluster.
 
-use crate::{ClusterIndex, request::eligible::Eligible};
+use super::question::Question;
+use crate::selection::choice::{Choice, NoChoice};
 
-/// `None` when none is eligible.
-pub(crate) fn choose(eligible: &Eligible, rng: &mut fastrand::Rng) -> Option<ClusterIndex> {
-    match eligible.count() {
-        0 => None,
-        count => Some(eligible.nth(rng.u32(0..count))),
+/// Any of the eligible clusters.
+pub(crate) fn choose(question: &Question<'_>, rng: &mut fastrand::Rng) -> Result<Choice, NoChoice> {
+    match question.eligible.count() {
+        0 => Err(NoChoice::NONE_ELIGIBLE),
+        count => Ok(Choice::whatever_its_load(question.eligible.nth(rng.u32(0..count)))),
     }
 }
 

@@ -3,35 +3,39 @@
 //! A key's group of clusters, which have its prefix cached, is tried first at every attempt, and for the
 //! affinity wait alone; after that all clusters are.
 
+pub(crate) mod parameters;
 pub(crate) mod ring;
 
+use self::parameters::WaitAndWidenParameters;
+use super::{question::Question, workspace::Workspace};
 use crate::{
-    ClusterIndex, RoutingRequest, Target, WaitAndWidenParameters,
-    core_loads::Unflushed,
-    decide::{Choice, NoChoice, state::Workspace},
-    request::eligible::Eligible,
-    selection::{CandidateSet, Selection, moment::Moment, trace::Trace},
+    ClusterIndex,
+    selection::{
+        Selection,
+        candidate::CandidateSet,
+        choice::{Choice, NoChoice},
+        moment::Moment,
+        trace::Trace,
+    },
 };
 
-/// Chooses among the eligible clusters, of which there is at least one.
+/// Selects from the group of the key, then from all.
 pub(crate) fn choose(
-    target: &Target,
-    eligible: &Eligible,
+    question: &Question<'_>,
     parameters: &WaitAndWidenParameters,
-    request: &RoutingRequest<'_>,
-    unflushed: &Unflushed,
     work: &mut Workspace,
     trace: &mut impl Trace,
 ) -> Result<Choice, NoChoice> {
+    let Question { fleet, eligible, request, unflushed, .. } = *question;
     let widening = &parameters.widening;
-    let selection = Selection::new(&target.clusters, widening, request, unflushed);
+    let selection = Selection::new(fleet.clusters, widening, request, unflushed);
     let Workspace { rng, selection: scratch, rings, .. } = work;
     let mut group_unlock = None;
     let mut since = Moment::ZERO;
     let group_key = request.affinity_key.filter(|_| parameters.affinity_group > 0);
     if let Some(key) = group_key {
         // Membership is fixed before exclusions: a group is not refilled.
-        let members = rings.group(target, parameters, key).iter().map(|index| usize::from(*index));
+        let members = rings.group(&fleet, parameters, key).iter().map(|index| usize::from(*index));
         let members = members.filter(|index| eligible.has(ClusterIndex(*index)));
         let set = CandidateSet::group(widening);
         match selection.select(&set, members, scratch, rng, trace) {

@@ -2,10 +2,7 @@
 
 use std::rc::Rc;
 
-use crate::{
-    CoreLoads, algorithms::wait_and_widen::ring::cache::RingCache, ranking::memo::RankingMemo,
-    selection::SelectionScratch,
-};
+use crate::{CoreLoads, algorithms::workspace::Workspace};
 
 /// One core's state. But for the load that only this core knows of, decisions differ by it in nothing but their
 /// random choices.
@@ -13,15 +10,6 @@ use crate::{
 pub struct DecisionState {
     pub(crate) loads: Rc<CoreLoads>,
     pub(crate) work: Workspace,
-}
-
-/// What a decision changes while it is made.
-#[derive(Debug)]
-pub(crate) struct Workspace {
-    pub(crate) rng: fastrand::Rng,
-    pub(crate) rankings: RankingMemo,
-    pub(crate) rings: RingCache,
-    pub(crate) selection: SelectionScratch,
 }
 
 // === impl DecisionState ===
@@ -38,7 +26,7 @@ impl DecisionState {
         Self::with_rng(fastrand::Rng::new())
     }
 
-    /// The same for the core that these loads are of.
+    /// This state, for the core that these loads are of.
     #[must_use]
     pub fn with_loads(self, loads: CoreLoads) -> Self {
         Self { loads: Rc::new(loads), ..self }
@@ -50,13 +38,7 @@ impl DecisionState {
     }
 
     fn with_rng(rng: fastrand::Rng) -> Self {
-        let work = Workspace {
-            rng,
-            rankings: RankingMemo::default(),
-            rings: RingCache::default(),
-            selection: SelectionScratch::default(),
-        };
-        Self { loads: Rc::default(), work }
+        Self { loads: Rc::default(), work: Workspace::new(rng) }
     }
 }
 

@@ -3,7 +3,7 @@
 //! A draft holds every value as plain data, so that fields can come in any order; what spans several of them
 //! is checked when the draft is made into parameters.
 
-use super::{FieldError, Scalar, listed};
+use super::{FieldError, listed, scalar::Scalar};
 
 /// A field of the draft `D`.
 pub(crate) struct Field<D> {

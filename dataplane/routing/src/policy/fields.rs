@@ -5,7 +5,10 @@ use std::time::Duration;
 use super::method::{WAIT_MS_MAX, millis};
 use crate::{
     FieldError, Millis, Scalar, WaitOrder, Waiting,
-    fields::{Field, Place, Word, listed},
+    fields::{
+        field::{Field, Place, Word},
+        listed,
+    },
 };
 
 /// Most waiters of one target on one core.

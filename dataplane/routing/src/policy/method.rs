@@ -7,7 +7,11 @@ use crate::{
     PrimaryAdmission, PulsarParameters, PulsarWaitAndWidenParameters, QueueSlo, RendezvousWeight,
     SampleCount, Scalar, Seed, UnknownConcurrency, VirtualNodes, WaitAndWidenParameters, WaitOrder, Waiting,
     Widening,
-    fields::{Field, Place, Word, excerpt, listed},
+    fields::{
+        excerpt,
+        field::{Field, Place, Word},
+        listed,
+    },
 };
 
 /// One day, the longest time of a field that has no bound of its own, in milliseconds.

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::{
-    Cluster, Exclusions, TargetName,
+    Cluster, Exclusions, RankingTable, Target, TargetName,
     testing::fleet::{any_exclusions, eligible_positions, exclude, naive_ranking, weighted},
 };
 
@@ -149,7 +149,7 @@ fn slots_of_an_excluded_cluster_spread_over_the_others_by_weight() {
     let mut memo = RankingMemo::default();
     let mut counts = [0; 3];
     for number in 0..=u16::MAX {
-        let ranking = Ranking { target: &target, seed: &seed, weight: MAX, slot: Slot(number) };
+        let ranking = Ranking { fleet: target.fleet(), seed: &seed, weight: MAX, slot: Slot(number) };
         let walked = ranking.walk(&eligible, |_| true, &mut memo).unwrap();
         if walked.rank == 2 {
             counts[walked.cluster.0] += 1;

@@ -7,9 +7,9 @@
 
 use std::ops::ControlFlow;
 
-use crate::{
-    Widening,
-    selection::moment::{BucketTtft, Moment},
+use super::{
+    moment::{BucketTtft, Moment},
+    widening::Widening,
 };
 
 /// The buckets of one set of candidates.

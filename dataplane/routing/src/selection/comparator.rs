@@ -6,7 +6,25 @@
 
 use std::cmp::Ordering;
 
-use crate::{Comparator, EffectiveStats, RoutingRequest};
+use crate::{EffectiveStats, RoutingRequest};
+
+/// Who wins among sampled candidates; lower is better, ties are broken at random.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Comparator {
+    /// Time to first token: rtt + queue delay + prefill.
+    #[default]
+    Ttft,
+    /// Time to first token, counting queued work even while a slot is free.
+    TtftBacklog,
+    /// Queue delay alone.
+    QueueTime,
+    /// (queued + request tokens) / capacity.
+    InputWorkSeconds,
+    /// running / max(concurrency, 1).
+    Utilization,
+    /// Requests queued.
+    NumRequestsQueued,
+}
 
 /// The best candidate so far; among equal ones each is kept with the same probability.
 #[derive(Debug)]
@@ -19,6 +37,28 @@ pub(crate) struct Best<C> {
 // === impl Comparator ===
 
 impl Comparator {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::Ttft,
+        Self::TtftBacklog,
+        Self::QueueTime,
+        Self::InputWorkSeconds,
+        Self::Utilization,
+        Self::NumRequestsQueued,
+    ];
+
+    /// Its name in configuration and answers.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Ttft => "ttft",
+            Self::TtftBacklog => "ttft-backlog",
+            Self::QueueTime => "queue-time",
+            Self::InputWorkSeconds => "input-work-seconds",
+            Self::Utilization => "utilization",
+            Self::NumRequestsQueued => "num-requests-queued",
+        }
+    }
+
     /// What `stats` cost `request`, whose own prefill counts `prefill_scale` times where it is part of a time
     /// to first token; lower is better.
     pub(crate) fn cost(

@@ -4,7 +4,9 @@
 //! R. Floyd's algorithm ("Programming Pearls: a sample of brilliance", CACM 30(9), 1987): every subset of
 //! the size asked for is equally likely. The order within a sample is not random.
 
-use crate::SampleCount;
+/// A sample size within 1..=64.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SampleCount(u8);
 
 /// A sample of distinct numbers below `population`, drawn one at a time.
 pub(crate) struct DistinctSample {
@@ -12,6 +14,32 @@ pub(crate) struct DistinctSample {
     size: u32,
     drawn: [u32; SampleCount::MAX as usize],
     drawn_len: usize,
+}
+
+// === impl SampleCount ===
+
+impl SampleCount {
+    /// The largest sample.
+    pub const MAX: u8 = 64;
+
+    /// Both of "the power of two choices" (Mitzenmacher, 2001).
+    pub(crate) const TWO: Self = Self(2);
+
+    /// `None` outside 1..=64.
+    pub fn new(count: u64) -> Option<Self> {
+        u8::try_from(count).ok().filter(|count| (1..=Self::MAX).contains(count)).map(Self)
+    }
+
+    /// The count.
+    pub fn get(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+impl Default for SampleCount {
+    fn default() -> Self {
+        Self::TWO
+    }
 }
 
 // === impl DistinctSample ===

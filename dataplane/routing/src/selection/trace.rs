@@ -2,10 +2,8 @@
 //!
 //! The live decision is the same code with [`NoTrace`], every call to which compiles to nothing.
 
-use crate::{
-    ClusterIndex,
-    selection::{Candidate, CandidateSet, SetKind},
-};
+use super::candidate::{Candidate, CandidateSet, SetKind};
+use crate::ClusterIndex;
 
 /// Hears of the steps of a decision.
 pub(crate) trait Trace {

@@ -12,7 +12,7 @@ use crate::{
     RendezvousWeight, RendezvousWeights, RoomShare, RoutingRequest, SampleCount, Seed, Selected, Target,
     TargetName, Tokens, TokensPerSecond, UnavailableReason, UnknownConcurrency, VirtualNodes,
     WaitAndWidenParameters, Widening,
-    core_loads::Charge,
+    core_loads::attempt::Charge,
     load::{Amount, Change, ChangeSum},
 };
 

@@ -4,8 +4,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::{
-    Algorithm, ClusterStats, Comparator, Decision, DecisionState, Exclusions, RendezvousWeight, Selected,
-    Tokens, TokensPerSecond, UnavailableReason,
+    Algorithm, ClusterStats, Comparator, Decision, DecisionState, Exclusions, RendezvousWeight,
+    RoutingRequest, Selected, Target, Tokens, TokensPerSecond, UnavailableReason,
     testing::fleet::{
         any_exclusions, any_plans, any_request, build, cluster, clusters, decide, eligible_positions,
         exclude, naive_ranking, pulsar, request, selected, target, throughput, unavailable, weighted,

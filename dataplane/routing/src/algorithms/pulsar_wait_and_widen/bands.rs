@@ -3,7 +3,7 @@
 //! Each is twice as wide as the one before: a key whose primary is full spills over few clusters first, whose
 //! caches its next requests find warm, and over all of them when that is not enough.
 
-use crate::{PulsarWaitAndWidenParameters, selection::moment::Moment};
+use crate::selection::moment::Moment;
 
 /// When ranks beyond the affinity group open.
 #[derive(Clone, Copy, Debug)]
@@ -34,14 +34,9 @@ const OPENINGS_MAX: u64 = 15;
 // === impl Bands ===
 
 impl Bands {
-    /// The first opens at `since`.
-    pub(crate) fn new(parameters: &PulsarWaitAndWidenParameters, since: Moment) -> Self {
-        let wait = parameters.widening.affinity_wait;
-        Self {
-            group: parameters.affinity_group_ranks(),
-            since,
-            interval: parameters.band_widen_interval.unwrap_or(wait).into(),
-        }
+    /// Beyond `group` ranks; the first opens at `since`, and each further one an `interval` later.
+    pub(crate) fn new(group: usize, since: Moment, interval: Moment) -> Self {
+        Self { group, since, interval }
     }
 
     /// What is open at `elapsed`, which is not before the first opening, of as many ranks as `ranks` counts;

@@ -3,9 +3,8 @@ use std::{
     thread,
 };
 
-use super::*;
 use crate::{
-    Algorithm, DecisionState, Exclusions, Target,
+    Algorithm, DecisionState, Exclusions, RoundRobinCursor, Target,
     testing::fleet::{decide, exclude, idle, request, selected, target},
 };
 

@@ -13,7 +13,7 @@ pub(crate) mod cache;
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use crate::{Cluster, Seed, VirtualNodes};
+use crate::{Cluster, Seed};
 
 /// The points of one list of clusters, in order.
 #[derive(Debug)]
@@ -32,6 +32,10 @@ pub(crate) const POINTS_MAX: usize = 1 << 20;
 /// Clusters of a list that are on its ring.
 const CLUSTERS_MAX: usize = u16::MAX as usize;
 
+/// Points of one cluster on a consistent-hash ring, within 1..=1024.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct VirtualNodes(u16);
+
 /// Collects distinct clusters. Keeps its room from key to key.
 #[derive(Debug, Default)]
 pub(crate) struct GroupScratch {
@@ -39,6 +43,30 @@ pub(crate) struct GroupScratch {
     /// The last turn in which the cluster was collected.
     seen: Vec<u32>,
     turn: u32,
+}
+
+// === impl VirtualNodes ===
+
+impl VirtualNodes {
+    /// The most.
+    pub const MAX: u16 = 1024;
+
+    /// `None` outside 1..=1024.
+    pub fn new(count: u64) -> Option<Self> {
+        u16::try_from(count).ok().filter(|count| (1..=Self::MAX).contains(count)).map(Self)
+    }
+
+    /// The count.
+    pub fn get(self) -> u16 {
+        self.0
+    }
+}
+
+impl Default for VirtualNodes {
+    /// Evens the clusters' shares of a ring out to within about a tenth.
+    fn default() -> Self {
+        Self(150)
+    }
 }
 
 // === impl AffinityRing ===

@@ -56,3 +56,13 @@ fn every_member_is_equally_likely_in_the_largest_sample() {
     // The 99.9 % quantile at 99 degrees of freedom.
     assert!(statistic < 148.2, "{statistic}");
 }
+
+#[test]
+fn sample_counts_are_within_1_and_64() {
+    for (count, expected) in
+        [(0, None), (1, Some(1)), (64, Some(64)), (65, None), (257, None), (u64::MAX, None)]
+    {
+        assert_eq!(SampleCount::new(count).map(SampleCount::get), expected, "{count}");
+    }
+    assert_eq!(SampleCount::default().get(), 2);
+}

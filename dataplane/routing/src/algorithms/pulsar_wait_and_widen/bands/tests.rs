@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::*;
-use crate::Widening;
+use crate::{PulsarWaitAndWidenParameters, Widening};
 
 fn ms(count: u64) -> Duration {
     Duration::from_millis(count)
@@ -14,7 +14,7 @@ fn bands(affinity_group: u32, wait_ms: u64, interval: Option<u64>) -> Bands {
         band_widen_interval: interval.map(ms),
         ..PulsarWaitAndWidenParameters::default()
     };
-    Bands::new(&parameters, parameters.widening.affinity_wait.into())
+    parameters.bands(parameters.widening.affinity_wait.into())
 }
 
 #[test]

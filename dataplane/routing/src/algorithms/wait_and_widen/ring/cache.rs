@@ -3,7 +3,10 @@
 use std::sync::Arc;
 
 use super::{AffinityRing, GroupScratch, POINTS_MAX};
-use crate::{Target, TargetName, WaitAndWidenParameters, ranking::Base};
+use crate::{
+    TargetName, WaitAndWidenParameters,
+    ranking::{fleet::Fleet, score::Base},
+};
 
 /// The rings of one core, the one used last in front.
 #[derive(Debug, Default)]
@@ -36,32 +39,32 @@ impl RingCache {
     /// The positions of the clusters in the affinity group of a key.
     pub(crate) fn group(
         &mut self,
-        target: &Target,
+        fleet: &Fleet<'_>,
         parameters: &WaitAndWidenParameters,
         affinity_key: &[u8],
     ) -> &[u16] {
-        let position = Base::new(&parameters.widening.seed, &target.name).key(affinity_key);
-        self.make_first(target, parameters);
+        let position = Base::new(&parameters.widening.seed, fleet.name).key(affinity_key);
+        self.make_first(fleet, parameters);
         let Self { entries, scratch } = self;
         entries[0].ring.group(position, parameters.affinity_group as usize, scratch)
     }
 
     /// Brings the target's ring to the front, building it if need be.
-    fn make_first(&mut self, target: &Target, parameters: &WaitAndWidenParameters) {
-        let found = self.entries.iter().position(|entry| entry.is_for(target, parameters));
+    fn make_first(&mut self, fleet: &Fleet<'_>, parameters: &WaitAndWidenParameters) {
+        let found = self.entries.iter().position(|entry| entry.is_for(fleet, parameters));
         if let Some(found) = found {
             self.entries[..=found].rotate_right(1);
-            if self.entries[0].is_current(target) {
+            if self.entries[0].is_current(fleet) {
                 return;
             }
             // A weight has changed, or the list of clusters: only that changes the ring.
-            if self.entries[0].ring.is_of(&target.clusters) {
-                self.entries[0].revision = target.ranking_revision;
+            if self.entries[0].ring.is_of(fleet.clusters) {
+                self.entries[0].revision = fleet.revision;
                 return;
             }
             self.entries.remove(0);
         }
-        self.entries.insert(0, Entry::new(target, parameters));
+        self.entries.insert(0, Entry::new(fleet, parameters));
         self.entries.truncate(RINGS_MAX);
         let mut points = 0;
         let fitting = self.entries.iter().take_while(|entry| {
@@ -76,28 +79,26 @@ impl RingCache {
 // === impl Entry ===
 
 impl Entry {
-    fn new(target: &Target, parameters: &WaitAndWidenParameters) -> Self {
+    fn new(fleet: &Fleet<'_>, parameters: &WaitAndWidenParameters) -> Self {
         Self {
-            name: target.name.clone(),
-            revision: target.ranking_revision,
+            name: fleet.name.clone(),
+            revision: fleet.revision,
             seed_hash: parameters.widening.seed.hash(),
             virtual_nodes: parameters.virtual_nodes.get(),
-            ring: AffinityRing::build(&target.clusters, &parameters.widening.seed, parameters.virtual_nodes),
+            ring: AffinityRing::build(fleet.clusters, &parameters.widening.seed, parameters.virtual_nodes),
         }
     }
 
     /// Whether it is of this target, as it is or as it was.
-    fn is_for(&self, target: &Target, parameters: &WaitAndWidenParameters) -> bool {
+    fn is_for(&self, fleet: &Fleet<'_>, parameters: &WaitAndWidenParameters) -> bool {
         self.seed_hash == parameters.widening.seed.hash()
             && self.virtual_nodes == parameters.virtual_nodes.get()
-            && (Arc::ptr_eq(&self.name, &target.name) || self.name == target.name)
+            && (Arc::ptr_eq(&self.name, fleet.name) || self.name == *fleet.name)
     }
 
     /// Revision 0 says nothing of the list: what it is of is looked at every time then.
-    fn is_current(&self, target: &Target) -> bool {
-        self.revision == target.ranking_revision
-            && self.revision != 0
-            && self.ring.has_length_of(&target.clusters)
+    fn is_current(&self, fleet: &Fleet<'_>) -> bool {
+        self.revision == fleet.revision && self.revision != 0 && self.ring.has_length_of(fleet.clusters)
     }
 }
 

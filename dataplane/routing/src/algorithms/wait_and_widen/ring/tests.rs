@@ -103,3 +103,11 @@ fn nothing_is_in_the_group_of_an_empty_ring() {
     let mut scratch = GroupScratch::default();
     assert!(ring(&[]).group(7, 3, &mut scratch).is_empty());
 }
+
+#[test]
+fn virtual_nodes_are_within_1_and_1024() {
+    for (count, expected) in [(0, None), (1, Some(1)), (1024, Some(1024)), (1025, None), (65_537, None)] {
+        assert_eq!(VirtualNodes::new(count).map(VirtualNodes::get), expected, "{count}");
+    }
+    assert_eq!(VirtualNodes::default().get(), 150);
+}

@@ -2,8 +2,8 @@ use std::sync::Arc;
 
 use super::*;
 use crate::{
-    RoutingRequest,
-    core_loads::Charge,
+    Nanos, RoomShare, RoutingRequest, TokensPerSecond,
+    core_loads::attempt::Charge,
     load::{Change, ChangeSum},
 };
 
