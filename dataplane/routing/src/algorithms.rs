@@ -15,7 +15,8 @@ use self::{
     wait_and_widen::parameters::WaitAndWidenParameters, workspace::Workspace,
 };
 use crate::{
-    RendezvousWeight, Seed, Widening,
+    FieldError, RendezvousWeight, Scalar, Seed, Widening,
+    fields::configured::Configured,
     selection::{
         choice::{Choice, NoChoice},
         trace::Trace,
@@ -93,6 +94,35 @@ impl Algorithm {
         }
     }
 
+    /// Itself, changed by `fields`; what is none of its own fields is given to `other`.
+    pub(crate) fn overlay<'a>(
+        &self,
+        fields: impl IntoIterator<Item = (&'a str, Scalar<'a>)>,
+        other: impl FnMut(&str, &Scalar<'_>) -> Result<(), FieldError>,
+    ) -> Result<Self, FieldError> {
+        match self {
+            Self::PowerOfN(parameters) => parameters.overlay(fields, other).map(Self::PowerOfN),
+            Self::RoundRobin => ().overlay(fields, other).map(|()| Self::RoundRobin),
+            Self::Random => ().overlay(fields, other).map(|()| Self::Random),
+            Self::Pulsar(parameters) => parameters.overlay(fields, other).map(Self::Pulsar),
+            Self::WaitAndWiden(parameters) => parameters.overlay(fields, other).map(Self::WaitAndWiden),
+            Self::PulsarWaitAndWiden(parameters) => {
+                parameters.overlay(fields, other).map(Self::PulsarWaitAndWiden)
+            }
+        }
+    }
+
+    /// Every field of its parameters with its value; those that are not set are left out.
+    pub(crate) fn fields(&self) -> Vec<(&'static str, Scalar<'static>)> {
+        match self {
+            Self::PowerOfN(parameters) => parameters.values(),
+            Self::RoundRobin | Self::Random => ().values(),
+            Self::Pulsar(parameters) => parameters.values(),
+            Self::WaitAndWiden(parameters) => parameters.values(),
+            Self::PulsarWaitAndWiden(parameters) => parameters.values(),
+        }
+    }
+
     /// Chooses a cluster.
     pub(crate) fn choose(
         &self,
@@ -154,6 +184,17 @@ impl AlgorithmKind {
             "wait-and-widen" | "groq-multiregion" => Some(Self::WaitAndWiden),
             "pulsar-wait-and-widen" | "pulsar-multiregion" => Some(Self::PulsarWaitAndWiden),
             _ => None,
+        }
+    }
+
+    /// The names of its parameters' fields.
+    pub(crate) fn field_names(self) -> Vec<&'static str> {
+        match self {
+            Self::PowerOfN => PowerOfNParameters::names(),
+            Self::RoundRobin | Self::Random => <()>::names(),
+            Self::Pulsar => PulsarParameters::names(),
+            Self::WaitAndWiden => WaitAndWidenParameters::names(),
+            Self::PulsarWaitAndWiden => PulsarWaitAndWidenParameters::names(),
         }
     }
 

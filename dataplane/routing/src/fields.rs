@@ -1,9 +1,11 @@
-//! The one table of what can be configured: every field's name, its bounds, how it is read and written.
+//! What can be configured: every field's name, its bounds, how it is read and written.
 //!
-//! The configuration file, the REST API, routing expressions and everything that prints a method go through
-//! it, so that a field cannot be known to one of them and not to another. It knows neither TOML nor JSON nor
-//! headers: these hand in [`Scalar`]s, and get a [`FieldError`] that they add their own place to.
+//! Whatever is configured lists its fields once, beside it. The configuration file, the REST API, routing expressions and
+//! everything that prints a method go through these lists, so that a field cannot be known to one of them and not to
+//! another. Nothing here knows TOML, JSON or headers: these hand in [`Scalar`](crate::Scalar)s, and get a [`FieldError`]
+//! that they add their own place to.
 
+pub(crate) mod configured;
 pub(crate) mod field;
 pub(crate) mod scalar;
 

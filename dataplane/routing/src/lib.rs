@@ -60,7 +60,7 @@ pub use load::{
     effective::{EffectiveStats, UnknownConcurrency},
     stats::{Accounting, ClusterStats, RoomShare},
 };
-pub use policy::{Admission, Method, Policy, WaitOrder, Waiting, fields::PolicyFields};
+pub use policy::{Admission, Method, Policy, WaitOrder, Waiting, policy_fields::PolicyFields};
 pub use ranking::{Ranking, seed::Seed, slot::Slot, table::RankingTable};
 pub use request::{Exclusions, RoutingRequest};
 pub use rtt::{

@@ -7,6 +7,10 @@
 use super::question::Question;
 use crate::{
     EffectiveStats,
+    fields::{
+        configured::{Configured, its_own_draft},
+        field::{Field, Place},
+    },
     selection::{
         candidate::{Picked, SetKind},
         choice::{Choice, NoChoice},
@@ -46,6 +50,17 @@ pub(crate) fn choose(
         best.offer(Picked { cluster: index, seen: load.sent.attempts }, cost, rng);
     }
     best.winner().map(|picked| Choice::selected(picked, 1, false)).ok_or(NoChoice::NONE_ELIGIBLE)
+}
+
+// === impl PowerOfNParameters ===
+
+impl Configured for PowerOfNParameters {
+    its_own_draft!(Self);
+
+    const FIELDS: &'static [Field<Self>] = &[
+        Field { name: "sample_count", place: SampleCount::place(|parameters| &mut parameters.sample_count) },
+        Field { name: "comparator", place: Place::Word { at: |parameters| &mut parameters.comparator } },
+    ];
 }
 
 #[cfg(test)]

@@ -8,6 +8,10 @@ use super::{
 };
 use crate::{
     ClusterIndex, Ranking, RendezvousWeight, Seed,
+    fields::{
+        configured::{Configured, its_own_draft},
+        field::{Field, Place},
+    },
     selection::{
         choice::{Choice, NoChoice},
         comparator::Comparator,
@@ -55,6 +59,22 @@ pub(crate) fn choose(
         after_kv_skip: walked.after_infeasible,
         seen: None,
     })
+}
+
+// === impl PulsarParameters ===
+
+impl Configured for PulsarParameters {
+    its_own_draft!(Self);
+
+    const FIELDS: &'static [Field<Self>] = &[
+        Field { name: "seed", place: Place::Text { at: |parameters| &mut parameters.seed } },
+        Field { name: "rendezvous_weight", place: Place::Word { at: |parameters| &mut parameters.weight } },
+        Field {
+            name: "consider_kv_free_tokens",
+            place: Place::Flag { at: |parameters| &mut parameters.consider_kv_free_tokens },
+        },
+        Field { name: "comparator", place: Place::Word { at: |parameters| &mut parameters.comparator } },
+    ];
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What a cluster's share of affinity keys is proportional to.
 
-use crate::{ClusterStats, TokensPerSecond};
+use crate::{ClusterStats, TokensPerSecond, fields::field::words};
 
 /// Which reported capacity weighs a cluster in rendezvous hashing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -58,3 +58,5 @@ impl RendezvousWeights {
         (value > 0.0).then_some(value)
     }
 }
+
+words!(RendezvousWeight);

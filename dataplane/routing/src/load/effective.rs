@@ -8,7 +8,7 @@ use super::{
     counter::Amount,
     stats::{Accounting, ClusterStats, Left},
 };
-use crate::{Seconds, Tokens};
+use crate::{Seconds, Tokens, fields::field::words};
 
 /// Stats with this gateway's own load added, as they are for a request of one priority: what a decision compares.
 #[derive(Clone, Copy, Debug)]
@@ -175,6 +175,8 @@ impl UnknownConcurrency {
         }
     }
 }
+
+words!(UnknownConcurrency);
 
 #[cfg(test)]
 mod tests;

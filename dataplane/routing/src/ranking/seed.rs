@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use xxhash_rust::xxh3::xxh3_64;
 
+use crate::fields::field::Text;
+
 /// What operators change to get other rankings and groups: any text, empty by default.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Seed {
@@ -28,6 +30,16 @@ impl Seed {
     /// What enters hashes.
     pub(crate) fn hash(&self) -> u64 {
         self.hash
+    }
+}
+
+impl Text for Seed {
+    fn get(&self) -> &str {
+        self.as_str()
+    }
+
+    fn set(&mut self, text: &str) {
+        *self = Self::new(text);
     }
 }
 

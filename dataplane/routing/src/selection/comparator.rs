@@ -6,7 +6,7 @@
 
 use std::cmp::Ordering;
 
-use crate::{EffectiveStats, RoutingRequest};
+use crate::{EffectiveStats, RoutingRequest, fields::field::words};
 
 /// Who wins among sampled candidates; lower is better, ties are broken at random.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -125,6 +125,8 @@ impl<C> Best<C> {
 fn compare(a: f64, b: f64) -> Ordering {
     a.partial_cmp(&b).unwrap_or_else(|| a.is_nan().cmp(&b.is_nan()))
 }
+
+words!(Comparator);
 
 #[cfg(test)]
 mod tests;

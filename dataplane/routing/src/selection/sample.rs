@@ -4,6 +4,8 @@
 //! R. Floyd's algorithm ("Programming Pearls: a sample of brilliance", CACM 30(9), 1987): every subset of
 //! the size asked for is equally likely. The order within a sample is not random.
 
+use crate::fields::field::{Place, Whole};
+
 /// A sample size within 1..=64.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SampleCount(u8);
@@ -30,9 +32,24 @@ impl SampleCount {
         u8::try_from(count).ok().filter(|count| (1..=Self::MAX).contains(count)).map(Self)
     }
 
+    /// Where it lies in a draft, and its bounds.
+    pub(crate) const fn place<D>(at: fn(&mut D) -> &mut dyn Whole) -> Place<D> {
+        Place::Whole { at, min: 1, max: Self::MAX as u64 }
+    }
+
     /// The count.
     pub fn get(self) -> usize {
         usize::from(self.0)
+    }
+}
+
+impl Whole for SampleCount {
+    fn get(&self) -> Option<u64> {
+        Some(self.0.into())
+    }
+
+    fn set(&mut self, value: u64) {
+        *self = Self::new(value).unwrap_or_default();
     }
 }
 

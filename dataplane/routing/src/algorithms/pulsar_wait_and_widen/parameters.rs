@@ -3,7 +3,18 @@
 use std::time::Duration;
 
 use super::bands::Bands;
-use crate::{RendezvousWeight, Seconds, Slot, Widening, selection::moment::Moment};
+use crate::{
+    FieldError, RendezvousWeight, Seconds, Slot, Widening,
+    fields::{
+        configured::Configured,
+        field::{Field, Place, words},
+    },
+    request::WAIT_MS_MAX,
+    selection::{
+        moment::Moment,
+        widening::{Draft, Widens},
+    },
+};
 
 /// Parameters of pulsar-wait-and-widen.
 #[derive(Clone, Debug, PartialEq)]
@@ -113,3 +124,86 @@ impl PrimaryAdmission {
         }
     }
 }
+
+impl Widens for PulsarWaitAndWidenParameters {
+    fn widening(&self) -> &Widening {
+        &self.widening
+    }
+
+    fn widening_mut(&mut self) -> &mut Widening {
+        &mut self.widening
+    }
+}
+
+impl Configured for PulsarWaitAndWidenParameters {
+    type Draft = Draft<Self>;
+
+    const FIELDS: &'static [Field<Self::Draft>] = &[
+        Self::Draft::SEED,
+        Field { name: "rendezvous_weight", place: Place::Word { at: |draft| &mut draft.parameters.weight } },
+        Field {
+            name: "consider_kv_free_tokens",
+            place: Place::Flag { at: |draft| &mut draft.parameters.consider_kv_free_tokens },
+        },
+        Self::Draft::N,
+        Self::Draft::COMPARATOR,
+        Field {
+            name: "primary_admission",
+            place: Place::Word { at: |draft| &mut draft.parameters.primary_admission },
+        },
+        Self::Draft::MAX_QUEUED,
+        Field {
+            name: "fallback_max_queued",
+            place: Place::Whole {
+                at: |draft| &mut draft.parameters.fallback_max_queued,
+                min: 0,
+                max: u64::MAX,
+            },
+        },
+        Field {
+            name: "cache_affinity_wait_spread",
+            place: Place::Number {
+                at: |draft| &mut draft.parameters.affinity_wait_spread,
+                min: 0.0,
+                max: 1.0,
+            },
+        },
+        Self::Draft::QUEUE_FLOOR,
+        Self::Draft::QUEUE_CEIL,
+        Self::Draft::BUCKET_SIZE,
+        Self::Draft::UNLOCK_FACTOR,
+        Self::Draft::IGNORE_QUEUE_TIME,
+        Self::Draft::IGNORE_INPUT_PROCESSING_TIME,
+        Self::Draft::UNKNOWN_CONCURRENCY,
+        Field {
+            name: "cache_affinity_backend_selection_count",
+            place: Place::Whole {
+                at: |draft| &mut draft.parameters.affinity_group,
+                min: 0,
+                max: u32::MAX as u64,
+            },
+        },
+        Self::Draft::AFFINITY_WAIT,
+        Self::Draft::AFFINITY_SCALE,
+        Field {
+            name: "band_widen_interval_ms",
+            place: Place::Whole {
+                at: |draft| &mut draft.parameters.band_widen_interval,
+                min: 0,
+                max: WAIT_MS_MAX,
+            },
+        },
+    ];
+
+    fn draft(&self) -> Self::Draft {
+        Draft::new(self.clone())
+    }
+
+    fn of_draft(draft: Self::Draft) -> Result<Self, FieldError> {
+        let parameters = draft.build()?;
+        // There is no such thing as no primary.
+        Ok(Self { affinity_group: parameters.affinity_group.max(1), ..parameters })
+    }
+}
+
+words!(PrimaryAdmission);

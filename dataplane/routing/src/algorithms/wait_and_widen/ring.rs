@@ -13,7 +13,7 @@ pub(crate) mod cache;
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use crate::{Cluster, Seed};
+use crate::{Cluster, Seed, fields::field::Whole};
 
 /// The points of one list of clusters, in order.
 #[derive(Debug)]
@@ -59,6 +59,16 @@ impl VirtualNodes {
     /// The count.
     pub fn get(self) -> u16 {
         self.0
+    }
+}
+
+impl Whole for VirtualNodes {
+    fn get(&self) -> Option<u64> {
+        Some(self.0.into())
+    }
+
+    fn set(&mut self, value: u64) {
+        *self = Self::new(value).unwrap_or_default();
     }
 }
 
