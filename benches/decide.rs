@@ -21,8 +21,8 @@ use std::{
 };
 
 use stargate_routing::{
-    Accounting, Algorithm, AlgorithmKind, Backend, BackendUid, Cluster, ClusterStats, ClusterUid, Comparator,
-    CoreLoads, Counted, Decision, DecisionState, Exclusions, Nanos, PowerOfNParameters, PrimaryAdmission,
+    Accounting, Algorithm, Backend, BackendUid, Cluster, ClusterStats, ClusterUid, Comparator, CoreLoads,
+    Counted, Decision, DecisionState, Exclusions, Nanos, PowerOfNParameters, PrimaryAdmission,
     PulsarParameters, PulsarWaitAndWidenParameters, RankingTable, RendezvousWeight, RendezvousWeights,
     RoutingRequest, Running, SampleCount, Seed, Target, TargetName, Tokens, TokensPerSecond,
     WaitAndWidenParameters, Widening, decide, decide_and_enter,
@@ -239,7 +239,7 @@ fn fleet(case: &Case, count: usize, is_loaded: bool) -> Fleet {
     let running = in_flight.collect();
     let name = TargetName { routing_key: Some("tenant".into()), model: "llama-3".into() };
     let seed = Seed::new("bench");
-    let ranks = [AlgorithmKind::Pulsar, AlgorithmKind::PulsarWaitAndWiden].contains(&case.algorithm.kind());
+    let ranks = case.algorithm.ranked_by().is_some();
     let table = (ranks && case.has_key && case.has_table)
         .then(|| Arc::new(RankingTable::build(&name, &seed, RendezvousWeight::default(), &clusters)));
     let target = Target {

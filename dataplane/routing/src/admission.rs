@@ -6,7 +6,7 @@ use std::fmt;
 
 use crate::{
     Admission, Algorithm, Cluster, CoreLoads, Exclusions, Method, RoutingRequest, Seconds, Target, Tokens,
-    TokensPerSecond, eligible::Eligible,
+    TokensPerSecond, request::eligible::Eligible,
 };
 
 /// Why a request is not let in.
@@ -103,22 +103,15 @@ pub fn best_ttft(
 
 /// Whether the algorithm can rank the cluster, if it ranks for this request.
 fn is_weighted(cluster: &Cluster, algorithm: &Algorithm, request: &RoutingRequest<'_>) -> bool {
-    let weight = match algorithm {
-        Algorithm::Pulsar(parameters) => parameters.weight,
-        Algorithm::PulsarWaitAndWiden(parameters) => parameters.weight,
-        _ => return true,
-    };
+    let Some((_, weight)) = algorithm.ranked_by() else { return true };
     request.affinity_key.is_none() || cluster.rendezvous.get(weight).is_some()
 }
 
 /// Whether the cluster has the KV tokens that the algorithm asks for, if it does for this request.
 fn is_kv_feasible(cluster: &Cluster, algorithm: &Algorithm, request: &RoutingRequest<'_>) -> bool {
-    let considers_kv = match algorithm {
-        Algorithm::Pulsar(parameters) => parameters.consider_kv_free_tokens,
-        Algorithm::PulsarWaitAndWiden(parameters) => parameters.consider_kv_free_tokens,
-        _ => false,
-    };
-    !considers_kv || request.affinity_key.is_none() || cluster.stats.has_kv_for(request.input_tokens)
+    !algorithm.considers_kv_free_tokens()
+        || request.affinity_key.is_none()
+        || cluster.stats.has_kv_for(request.input_tokens)
 }
 
 // === impl AdmissionRefusal ===

@@ -1,54 +1,51 @@
 //! One core's part in the load of clusters: what it has sent and has not told the other cores yet, and the
-//! reservations that it has pending (ROUTING.md section 9).
+//! reservations that it has pending (docs/routing.md).
 //!
 //! A reservation stands for work just sent that the stats of its cluster cannot contain yet. It ends when the stats
 //! must contain it: after one round trip to its backend or, where the backend says which attempts its report
 //! includes, with the first report that does.
 //!
 //! Cores that wrote to the same counters at every request would wait for each other's caches. So a core keeps its
-//! changes to itself, fewer than [`CHANGES_HELD_MAX`] of them and for at most [`HELD_MAX`], and sees them in its
+//! changes to itself, fewer than [`CHANGES_HELD_MAX`] of them and for at most [`unflushed::HELD_MAX`], and sees them in its
 //! own decisions at once. What is traded: another core may decide by a load that misses them. Where one more request
 //! matters, that would let two cores take one idle cluster of several, or one last place; so there it is avoided. When
 //! a cluster runs few requests or has few slots left, an entry goes to the shared counters at once, by an exchange that
 //! fails when another core came first, and the decision is made again. What such an entry can still miss is what another
-//! core sent within the last [`HELD_MAX`], when the cluster was neither.
+//! core sent within the last [`unflushed::HELD_MAX`], when the cluster was neither.
 //!
 //! It has no clock: `now` is the time since a start that the caller chose, and never goes back.
 
-mod attempt;
+pub(crate) mod attempt;
 mod book;
 mod chain;
 mod clusters;
-mod counts;
+pub(crate) mod counts;
 mod handovers;
-mod running;
+pub(crate) mod inclusion;
+pub(crate) mod running;
 mod uid_hash;
-mod unflushed;
+pub(crate) mod unflushed;
 mod wheel;
 
 use std::{
     cell::{Cell, Ref, RefCell},
     fmt,
     ops::RangeInclusive,
-    rc::Rc,
+    sync::Arc,
     time::Duration,
 };
 
-use self::{attempt::Attempt, book::Book};
-pub(crate) use self::{
+use self::{
     attempt::{Charge, Place},
-    unflushed::Unflushed,
+    book::Book,
+    counts::ReservationCounts,
+    inclusion::Inclusions,
+    unflushed::{CHANGES_HELD_MAX, Unflushed},
 };
-pub use self::{counts::ReservationCounts, running::Running};
 use crate::{
-    Accounting, Backend, Cluster, ClusterUid, EffectiveStats, RoutingRequest, Snapshot,
+    Accounting, Backend, Cluster, EffectiveStats, RoutingRequest,
     load::{Amount, Attempts, Change},
 };
-
-/// A core that has this many changes to tell tells them.
-const CHANGES_HELD_MAX: usize = 16;
-/// The longest that a core keeps a change to itself.
-const HELD_MAX: Duration = Duration::from_millis(1);
 
 /// A cluster that runs fewer requests than this is as good as idle: one more is a difference.
 const IDLE_BELOW: u64 = CHANGES_HELD_MAX as u64;
@@ -113,14 +110,15 @@ impl CoreLoads {
         Some(self.quiet_until.get()).filter(|due| *due < Duration::MAX)
     }
 
-    /// Takes a snapshot's word on which registrations have ended and which attempts its stats include. To be called
-    /// with every other snapshot before anything is decided by it: no decision is to see stats together with
-    /// reservations that they already include.
-    pub fn follow(&self, snapshot: &Snapshot) {
+    /// Ends the reservations of registrations that are not among `backends`, where that list is known, and hands over those
+    /// of attempts that `inclusions` tell of.
+    pub(crate) fn follow_reports(&self, backends: Option<&Arc<[Arc<Backend>]>>, inclusions: &Inclusions) {
         let unflushed = &mut *self.unflushed.borrow_mut();
         let book = &mut *self.book.borrow_mut();
-        book.follow_registrations(snapshot, unflushed);
-        book.follow_inclusions(&snapshot.inclusions, self.core, unflushed);
+        if let Some(backends) = backends {
+            book.follow_registrations(backends, unflushed);
+        }
+        book.follow_inclusions(inclusions, self.core, unflushed);
         self.is_due_at(unflushed.due());
         self.is_due_at(book.next_expiry());
     }
@@ -189,16 +187,6 @@ impl CoreLoads {
         unflushed.change(cluster, &charge.change().reversed());
         unflushed.clusters().release(cluster);
         self.is_due_at(unflushed.due());
-    }
-
-    /// Holds the place for an attempt at this backend of its cluster, which begins now.
-    pub(crate) fn hold(self: &Rc<Self>, place: Place, cluster: ClusterUid, backend: &Backend) -> Running {
-        let unflushed = &mut *self.unflushed.borrow_mut();
-        let book = &mut *self.book.borrow_mut();
-        let ttl = place.charge.is_reserved.then(|| self.ttl_to(backend));
-        let key = book.hold(Attempt::new(place, backend.uid), cluster, backend, ttl, unflushed);
-        self.is_due_at(book.expiry_of(key));
-        Running::new(self.clone(), key)
     }
 
     /// The engine of an attempt has begun to answer.

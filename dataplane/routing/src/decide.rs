@@ -1,39 +1,21 @@
 //! The one decision function.
 
+mod backend;
+pub(crate) mod state;
+
 use std::time::Duration;
 
 use crate::{
-    Algorithm, Cluster, ClusterIndex, Decision, DecisionState, EffectiveStats, Exclusions, RoutingRequest,
-    Running, Selected, Target, UnavailableReason, Wait, backend,
-    core_loads::Unflushed,
-    decision_state::Workspace,
-    eligible::Eligible,
-    load::Attempts,
-    power_of_n, pulsar, pulsar_wait_and_widen, random, round_robin,
-    selection::Picked,
-    trace::{DryRun, NoTrace, Trace},
-    wait_and_widen,
+    Algorithm, Cluster, Decision, DecisionState, EffectiveStats, Exclusions, RoutingRequest, Running,
+    Selected, Target, UnavailableReason,
+    algorithms::{question::Question, workspace::Workspace},
+    core_loads::unflushed::Unflushed,
+    request::eligible::Eligible,
+    selection::{
+        choice::{Choice, NoChoice},
+        trace::{DryRun, NoTrace, Trace},
+    },
 };
-
-/// A cluster that an algorithm settled on, and how it came there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Choice {
-    pub(crate) cluster: ClusterIndex,
-    pub(crate) rank: u32,
-    pub(crate) is_fallback: bool,
-    pub(crate) after_kv_skip: bool,
-    /// The attempts that were seen there when it was chosen; `None` when load did not matter.
-    pub(crate) seen: Option<Attempts>,
-}
-
-/// Why no cluster was chosen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NoChoice {
-    /// One will be, at a known time or sooner.
-    Wait(Wait),
-    /// None can be, as things are.
-    Unavailable(UnavailableReason),
-}
 
 /// How often [`decide_and_enter`] decides. Every time but the last it was another core that took the place, so
 /// that with fewer cores than that at once on one target nobody is ever put where there was none.
@@ -53,7 +35,7 @@ pub fn decide(
     decide_traced(target, algorithm, request, exclusions, state, &mut NoTrace)
 }
 
-/// The same, telling `trace` what it does.
+/// Decides as [`decide`] does, telling `trace` of its steps.
 pub(crate) fn decide_traced<T: Trace>(
     target: &Target,
     algorithm: &Algorithm,
@@ -144,44 +126,14 @@ fn choose(
     if eligible.count() == 0 {
         return Err(NoChoice::Unavailable(UnavailableReason::AllExcluded));
     }
-    let choice = match algorithm {
-        Algorithm::PowerOfN(parameters) => {
-            let rng = &mut work.rng;
-            power_of_n::choose(clusters, &eligible, parameters, request, unflushed, rng, trace)
-                .map(|picked| Choice::selected(picked, 1, false))
-        }
-        Algorithm::RoundRobin => {
-            round_robin::choose(&target.round_robin, &eligible, trace).map(Choice::whatever_its_load)
-        }
-        Algorithm::Random => random::choose(&eligible, &mut work.rng).map(Choice::whatever_its_load),
-        Algorithm::Pulsar(parameters) => {
-            pulsar::choose(target, &eligible, parameters, request, unflushed, work, trace)
-        }
-        Algorithm::WaitAndWiden(parameters) => {
-            return wait_and_widen::choose(target, &eligible, parameters, request, unflushed, work, trace);
-        }
-        Algorithm::PulsarWaitAndWiden(parameters) => {
-            return pulsar_wait_and_widen::choose(
-                target, &eligible, parameters, request, unflushed, work, trace,
-            );
-        }
-    };
-    choice.ok_or(NoChoice::Unavailable(UnavailableReason::NoEligibleCandidate))
+    let (fleet, round_robin) = (target.fleet(), &*target.round_robin);
+    let question = Question { fleet, round_robin, eligible: &eligible, request, unflushed };
+    algorithm.choose(&question, work, trace)
 }
 
 // === impl Choice ===
 
 impl Choice {
-    /// What was selected for its load.
-    pub(crate) fn selected(picked: Picked, rank: u32, is_fallback: bool) -> Self {
-        Self { cluster: picked.cluster, rank, is_fallback, after_kv_skip: false, seen: Some(picked.seen) }
-    }
-
-    /// The choice of an algorithm that has no ranking and looks at no load.
-    fn whatever_its_load(cluster: ClusterIndex) -> Self {
-        Self { cluster, rank: 1, is_fallback: false, after_kv_skip: false, seen: None }
-    }
-
     fn cluster_in(self, target: &Target) -> &Cluster {
         &target.clusters[self.cluster.0]
     }
@@ -207,17 +159,6 @@ impl Choice {
             after_kv_skip: self.after_kv_skip,
             queue_delay: stats.queue_delay().to_duration(),
         })
-    }
-}
-
-// === impl NoChoice ===
-
-impl From<NoChoice> for Decision {
-    fn from(value: NoChoice) -> Self {
-        match value {
-            NoChoice::Wait(wait) => Self::Wait(wait),
-            NoChoice::Unavailable(reason) => Self::Unavailable(reason),
-        }
     }
 }
 

@@ -3,22 +3,24 @@
 //! The decision is a live one that tells its steps ([`Trace`]), and every figure beside it comes from the
 //! functions that the live decision calls. Explaining changes nothing: no turn is taken, no load is counted.
 
+pub(crate) mod explanation;
+
 use std::ops::ControlFlow;
 
 use crate::{
     Algorithm, Band, Candidacy, ClusterIndex, Decision, DecisionState, Exclusions, ExplainedCluster,
-    Explanation, Method, RendezvousWeight, RoutingRequest, Slot, Target, Verdict, admit,
-    affinity_ring::cache::RingCache,
-    bands::Bands,
+    Explanation, Method, Ranking, RendezvousWeight, RoutingRequest, Slot, Target, Verdict, admit,
+    algorithms::{pulsar_wait_and_widen::bands::Bands, wait_and_widen::ring::cache::RingCache},
     best_ttft,
-    core_loads::Unflushed,
+    core_loads::unflushed::Unflushed,
     decide::decide_traced,
-    eligible::Eligible,
-    moment::{BucketTtft, Moment},
-    pulsar_wait_and_widen::affinity_wait_ends,
-    ranking::Ranking,
-    selection::{Candidate, CandidateSet, Selection, SetKind, TimeRange},
-    trace::Trace,
+    request::eligible::Eligible,
+    selection::{
+        Selection,
+        candidate::{Candidate, CandidateSet, SetKind, TimeRange},
+        moment::{BucketTtft, Moment},
+        trace::Trace,
+    },
 };
 
 /// What a decision told of itself.
@@ -239,28 +241,26 @@ impl Ranks {
         unflushed: &Unflushed,
     ) -> Option<Self> {
         let key = request.affinity_key?;
-        let (seed, weight, considers_kv, bands) = match algorithm {
-            Algorithm::Pulsar(parameters) => {
-                (&parameters.seed, parameters.weight, parameters.consider_kv_free_tokens, None)
-            }
-            Algorithm::PulsarWaitAndWiden(parameters) => (
-                &parameters.widening.seed,
-                parameters.weight,
-                parameters.consider_kv_free_tokens,
-                Some(parameters),
-            ),
-            _ => return None,
-        };
+        let (seed, weight) = algorithm.ranked_by()?;
+        let considers_kv = algorithm.considers_kv_free_tokens();
         let order = Ranking::new(target, seed, weight, key).to_vec();
         let home = || {
             let primary = order.first().filter(|primary| eligible.has(**primary))?;
             let cluster = &target.clusters[primary.0];
             let is_candidate = !considers_kv || cluster.stats.has_kv_for(request.input_tokens);
-            is_candidate.then(|| unflushed.effective(cluster, request.priority))
+            is_candidate.then(|| unflushed.effective(cluster, request.priority).queue_delay())
         };
-        let affinity_wait_ends =
-            bands.map_or(Moment::ZERO, |parameters| affinity_wait_ends(parameters, Slot::of(key), home));
-        let bands = bands.map(|parameters| Bands::new(parameters, affinity_wait_ends));
+        let (bands, affinity_wait_ends) = match algorithm {
+            Algorithm::PulsarWaitAndWiden(parameters) => {
+                let ends = parameters.affinity_wait_ends_at(Slot::of(key), home()).into();
+                (Some(parameters.bands(ends)), ends)
+            }
+            Algorithm::PowerOfN(_)
+            | Algorithm::RoundRobin
+            | Algorithm::Random
+            | Algorithm::Pulsar(_)
+            | Algorithm::WaitAndWiden(_) => (None, Moment::ZERO),
+        };
         Some(Self { weight, considers_kv, order, bands, affinity_wait_ends })
     }
 }
@@ -280,7 +280,7 @@ impl<'a> Widens<'a> {
         let (widening, group, max_queued, wait_ends) = match algorithm {
             Algorithm::WaitAndWiden(parameters) => {
                 let key = request.affinity_key.filter(|_| parameters.affinity_group > 0);
-                let group = key.map_or(&[][..], |key| rings.group(target, parameters, key));
+                let group = key.map_or(&[][..], |key| rings.group(&target.fleet(), parameters, key));
                 let group = group.iter().map(|index| ClusterIndex(usize::from(*index))).collect();
                 let widening = &parameters.widening;
                 (widening, group, widening.max_queued, widening.affinity_wait.into())
@@ -291,7 +291,9 @@ impl<'a> Widens<'a> {
                 let wait_ends = ranks.map_or(Moment::ZERO, |ranks| ranks.affinity_wait_ends);
                 (&parameters.widening, group, parameters.fallback_max_queued, wait_ends)
             }
-            _ => return None,
+            Algorithm::PowerOfN(_) | Algorithm::RoundRobin | Algorithm::Random | Algorithm::Pulsar(_) => {
+                return None;
+            }
         };
         let group: Vec<ClusterIndex> = group;
         let since = if group.is_empty() { Moment::ZERO } else { wait_ends };

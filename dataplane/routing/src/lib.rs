@@ -8,70 +8,69 @@
 #![cfg_attr(test, allow(clippy::disallowed_types, clippy::disallowed_methods))]
 
 mod admission;
-mod affinity_ring;
-mod algorithm;
+mod algorithms;
 mod atomics;
-mod backend;
-mod bands;
-mod buckets;
-mod comparator;
+mod cluster;
 mod core_loads;
 mod decide;
 mod decision;
-mod decision_state;
-mod eligible;
 mod explain;
-mod explanation;
-#[cfg(test)]
-mod fleet;
-mod inclusion;
+mod fields;
 mod load;
-mod moment;
-#[cfg(test)]
-mod naive;
-mod parameters;
 mod policy;
-mod power_of_n;
-mod pulsar;
-mod pulsar_wait_and_widen;
-mod random;
 mod ranking;
 mod request;
-mod round_robin;
 mod rtt;
-mod sample;
 mod selection;
 mod snapshot;
-mod stats;
-mod trace;
+#[cfg(test)]
+mod testing;
 mod units;
-mod wait_and_widen;
 mod waiting;
 
 pub use admission::{AdmissionRefusal, admit, best_ttft};
-pub use algorithm::{
-    Algorithm, AlgorithmKind, Comparator, PowerOfNParameters, PrimaryAdmission, PulsarParameters,
-    PulsarWaitAndWidenParameters, QueueSlo, RendezvousWeight, SampleCount, Seed, UnknownConcurrency,
-    VirtualNodes, WaitAndWidenParameters, Widening,
+pub use algorithms::{
+    Algorithm, AlgorithmKind,
+    power_of_n::PowerOfNParameters,
+    pulsar::PulsarParameters,
+    pulsar_wait_and_widen::parameters::{PrimaryAdmission, PulsarWaitAndWidenParameters},
+    round_robin::cursor::RoundRobinCursor,
+    wait_and_widen::{parameters::WaitAndWidenParameters, ring::VirtualNodes},
 };
-pub use core_loads::{CoreLoads, ReservationCounts, Running};
-pub use decide::{NoChoice, decide, decide_and_enter, has_place};
+pub use cluster::{
+    Backend, Cluster,
+    identity::{BackendUid, ClusterIndex, ClusterUid, TargetName},
+    weights::{RendezvousWeight, RendezvousWeights},
+};
+pub use core_loads::{
+    CoreLoads,
+    counts::ReservationCounts,
+    inclusion::{CoreInclusion, Inclusion, Inclusions},
+    running::Running,
+};
+pub use decide::{decide, decide_and_enter, has_place, state::DecisionState};
 pub use decision::{Decision, Selected, UnavailableReason, Wait, WaitReason};
-pub use decision_state::DecisionState;
-pub use explain::explain;
-pub use explanation::{Band, Candidacy, ExplainedCluster, Explanation, Verdict};
-pub use inclusion::{CoreInclusion, Inclusion, Inclusions};
-pub use load::{ClusterLoad, Counted};
-pub use parameters::{FieldError, PolicyFields, Scalar};
-pub use policy::{Admission, Method, Policy, WaitOrder, Waiting};
-pub use ranking::{Ranking, RankingTable, Slot};
-pub use request::{Exclusions, RoutingRequest};
-pub use round_robin::RoundRobinCursor;
-pub use rtt::{BackendRtt, RecentRtts, RttSample, RttSource};
-pub use snapshot::{
-    Backend, BackendUid, Cluster, ClusterIndex, ClusterUid, RendezvousWeights, Snapshot, Target, TargetName,
+pub use explain::{
+    explain,
+    explanation::{Band, Candidacy, ExplainedCluster, Explanation, Verdict},
 };
-pub use stats::{Accounting, ClusterStats, EffectiveStats, RoomShare};
+pub use fields::{FieldError, scalar::Scalar};
+pub use load::{
+    ClusterLoad, Counted,
+    effective::{EffectiveStats, UnknownConcurrency},
+    stats::{Accounting, ClusterStats, RoomShare},
+};
+pub use policy::{Admission, Method, Policy, WaitOrder, Waiting, policy_fields::PolicyFields};
+pub use ranking::{Ranking, seed::Seed, slot::Slot, table::RankingTable};
+pub use request::{Exclusions, RoutingRequest};
+pub use rtt::{
+    BackendRtt, RttSource,
+    recent::{RecentRtts, RttSample},
+};
+pub use selection::{
+    choice::NoChoice, comparator::Comparator, queue_slo::QueueSlo, sample::SampleCount, widening::Widening,
+};
+pub use snapshot::{Snapshot, target::Target};
 pub use units::{Millis, Nanos, Seconds, Tokens, TokensPerSecond};
 pub use waiting::{
     Claim, Decides, Deciding, Hold, Line, Patience, PatienceSource, Refused, Ruling, Taken, Ticket,

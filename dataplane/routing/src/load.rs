@@ -10,7 +10,9 @@
 //! the cores, whenever it is read.
 
 mod counter;
+pub(crate) mod effective;
 mod lanes;
+pub(crate) mod stats;
 
 use std::sync::Arc;
 

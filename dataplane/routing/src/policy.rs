@@ -3,9 +3,13 @@
 //! A policy is published with the snapshot and shared by targets. A request keeps the one that it started
 //! with, whatever is published while it waits or is retried.
 
+mod admission_fields;
+mod method_fields;
+pub(crate) mod policy_fields;
+
 use std::time::Duration;
 
-use crate::{Algorithm, AlgorithmKind, Millis};
+use crate::{Algorithm, AlgorithmKind, Millis, fields::field::words, request::WAIT_MS_MAX};
 
 /// Everything that is configured for a model.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -30,7 +34,7 @@ pub struct Method {
     pub admission: Admission,
 }
 
-/// What a request must satisfy before it is routed (ROUTING.md section 5).
+/// What a request must satisfy before it is routed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Admission {
     /// Refuse requests without an affinity key.
@@ -41,7 +45,7 @@ pub struct Admission {
     pub max_input_work_seconds: Option<f64>,
 }
 
-/// How requests wait for a cluster (ROUTING.md section 3).
+/// How requests wait for a cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiting {
     /// Longest wait of a request that does not say; zero is no limit of its own, see
@@ -92,11 +96,13 @@ impl WaitOrder {
     }
 }
 
+words!(WaitOrder);
+
 // === impl Waiting ===
 
 impl Waiting {
     /// Longest that any request waits for a cluster, counted from its arrival.
-    pub const MAX_WAIT: Duration = Duration::from_secs(60);
+    pub const MAX_WAIT: Duration = Duration::from_millis(WAIT_MS_MAX);
     /// Waiters of one target on one core, unless configured.
     pub const DEFAULT_MAX_WAITERS: u32 = 1024;
 }
@@ -112,3 +118,6 @@ impl Default for Waiting {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,35 +6,33 @@
 //! with weights: Schindelhauer and Schomaker, 2005). Load never enters: where a key goes is decided by where
 //! its prefix is cached.
 //!
-//! As slots are few, their first ranks fit into a table that is made ahead ([`RankingTable`]). It is a cache
+//! As slots are few, their first ranks fit into a table that is made ahead ([`table`]). It is a cache
 //! of the function here and nothing more: without one, or for another seed or weight than the table's, a
 //! decision ranks directly, remembers the first ranks ([`memo`]), and finds the same. Only clusters with a
 //! weight are ranked.
 
+pub(crate) mod fleet;
 pub(crate) mod memo;
 mod row;
-mod score;
-mod table;
+pub(crate) mod score;
+pub(crate) mod seed;
+pub(crate) mod slot;
+pub(crate) mod table;
 
-use xxhash_rust::xxh3::xxh3_64;
-
-pub(crate) use self::score::Base;
-pub use self::table::RankingTable;
 use self::{
+    fleet::Fleet,
     memo::RankingMemo,
     row::{Candidate, Row, is_ahead},
-    score::{Draw, SlotHash},
+    score::{Base, Draw, SlotHash},
+    seed::Seed,
+    slot::Slot,
 };
-use crate::{ClusterIndex, RendezvousWeight, Seed, Target, eligible::Eligible};
-
-/// The part of all affinity keys that a key falls into.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Slot(u16);
+use crate::{ClusterIndex, RendezvousWeight, request::eligible::Eligible};
 
 /// The ranking of one slot of a target.
 #[derive(Clone, Copy, Debug)]
 pub struct Ranking<'a> {
-    target: &'a Target,
+    fleet: Fleet<'a>,
     seed: &'a Seed,
     weight: RendezvousWeight,
     slot: Slot,
@@ -50,31 +48,17 @@ pub(crate) struct Walked {
     pub(crate) after_infeasible: bool,
 }
 
-// === impl Slot ===
-
-impl Slot {
-    /// Bits of a key's hash that tell its slot.
-    pub const BITS: u32 = 16;
-    /// How many there are: with 20 equal clusters, some 3 277 for each, give or take 56.
-    pub const COUNT: usize = 1 << Self::BITS;
-
-    /// The slot of an affinity key.
-    pub fn of(affinity_key: &[u8]) -> Self {
-        Self((xxh3_64(affinity_key) >> (u64::BITS - Self::BITS)) as u16)
-    }
-
-    /// Its number, below [`Slot::COUNT`].
-    pub fn number(self) -> u32 {
-        self.0.into()
-    }
-}
-
 // === impl Ranking ===
 
 impl<'a> Ranking<'a> {
-    /// The ranking of `affinity_key`.
-    pub fn new(target: &'a Target, seed: &'a Seed, weight: RendezvousWeight, affinity_key: &[u8]) -> Self {
-        Self { target, seed, weight, slot: Slot::of(affinity_key) }
+    /// The ranking of `affinity_key` in a fleet.
+    pub(crate) fn of(
+        fleet: Fleet<'a>,
+        seed: &'a Seed,
+        weight: RendezvousWeight,
+        affinity_key: &[u8],
+    ) -> Self {
+        Self { fleet, seed, weight, slot: Slot::of(affinity_key) }
     }
 
     /// The slot that is ranked.
@@ -85,7 +69,7 @@ impl<'a> Ranking<'a> {
     /// All ranked clusters in order. Allocates: for answers, not for decisions.
     pub fn to_vec(&self) -> Vec<ClusterIndex> {
         let mut memo = RankingMemo::default();
-        self.first(self.target.clusters.len(), &mut memo).to_vec()
+        self.first(self.fleet.clusters.len(), &mut memo).to_vec()
     }
 
     /// The clusters of the first `count` ranks in order, fewer where fewer have a weight.
@@ -94,7 +78,7 @@ impl<'a> Ranking<'a> {
     /// of every cluster and a sort of those asked for. Allocates only the first time for a target of this
     /// size.
     pub(crate) fn first<'m>(&self, count: usize, memo: &'m mut RankingMemo) -> &'m [ClusterIndex] {
-        let len = self.target.clusters.len();
+        let len = self.fleet.clusters.len();
         if count.min(len) <= Self::FIRST {
             let row = self.row(memo);
             // The room for deeper ranks as well: a later one finds it.
@@ -150,7 +134,7 @@ impl<'a> Ranking<'a> {
         if row.is_full() { self.walk_all(eligible, is_feasible) } else { None }
     }
 
-    /// The same from nothing but scores, in two passes over the clusters whatever stands in the way.
+    /// What [`Self::walk`] comes to, found from nothing but scores in two passes over the clusters whatever stands in the way.
     fn walk_all(&self, eligible: &Eligible, is_feasible: impl Fn(ClusterIndex) -> bool) -> Option<Walked> {
         let hash = self.hash();
         let (mut first, mut first_score) = (None, f64::NEG_INFINITY);
@@ -177,32 +161,32 @@ impl<'a> Ranking<'a> {
 
     /// The score of a cluster, unless it has no weight, or scores below `floor`.
     fn score_from(&self, floor: f64, hash: SlotHash, index: usize) -> Option<f64> {
-        let cluster = &self.target.clusters[index];
+        let cluster = &self.fleet.clusters[index];
         let weight = cluster.rendezvous.get(self.weight)?;
         let draw = Draw::new(hash, cluster.id_hash);
         (index < Row::POSITIONS_MAX && draw.may_reach(floor, weight)).then(|| draw.score(weight))
     }
 
     fn row(&self, memo: &mut RankingMemo) -> Row {
-        match &self.target.ranking {
+        match self.fleet.table {
             Some(table) if table.is_for(self.seed, self.weight) => table.row(self.slot),
-            _ => memo.row(self.target.ranking_revision, self.seed, self.weight, self.slot, || {
+            _ => memo.row(self.fleet.revision, self.seed, self.weight, self.slot, || {
                 Row::rank(self.hash(), self.candidates())
             }),
         }
     }
 
     fn candidates(&self) -> impl Iterator<Item = Candidate> {
-        let clusters = &self.target.clusters[..self.ranked_end()];
+        let clusters = &self.fleet.clusters[..self.ranked_end()];
         clusters.iter().map(|cluster| Candidate::of(cluster, self.weight))
     }
 
     fn ranked_end(&self) -> usize {
-        self.target.clusters.len().min(Row::POSITIONS_MAX)
+        self.fleet.clusters.len().min(Row::POSITIONS_MAX)
     }
 
     fn hash(&self) -> SlotHash {
-        Base::new(self.seed, &self.target.name).slot(self.slot)
+        Base::new(self.seed, self.fleet.name).slot(self.slot)
     }
 }
 

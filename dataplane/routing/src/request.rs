@@ -1,8 +1,13 @@
 //! What a decision knows of a request.
 
+pub(crate) mod eligible;
+
 use std::time::Duration;
 
 use crate::{BackendUid, ClusterUid, Millis, Tokens};
+
+/// Longest that any request waits for a cluster, counted from its arrival, in milliseconds.
+pub(crate) const WAIT_MS_MAX: u64 = 60_000;
 
 /// What a request is routed by. Its target has been looked up already.
 #[derive(Clone, Copy, Debug, Default)]

@@ -3,12 +3,12 @@
 //! One place a source, since sources come and go while a gateway runs: what the kernel program measures counts
 //! before what this gateway's own sockets tell, and that before the connect times of health checks.
 
-mod recent;
+pub(crate) mod recent;
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use self::recent::RecentRtts;
 use crate::Nanos;
-pub use recent::{RecentRtts, RttSample};
 
 /// Who measured a round-trip time, best first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -1,43 +1,30 @@
 //! The selection that both widening algorithms make from a set of candidates: of those whose bucket is open,
 //! that have capacity and no longer queue than is allowed, a few are sampled and the comparator picks.
 
-use std::time::Duration;
+pub(crate) mod buckets;
+pub(crate) mod candidate;
+pub(crate) mod choice;
+pub(crate) mod comparator;
+pub(crate) mod moment;
+pub(crate) mod queue_slo;
+pub(crate) mod sample;
+pub(crate) mod trace;
+pub(crate) mod widening;
 
-use crate::{
-    Cluster, ClusterIndex, EffectiveStats, QueueSlo, RoutingRequest, Seconds, Tokens, UnavailableReason,
-    UnknownConcurrency, Wait, WaitReason, Widening,
+use self::{
     buckets::Buckets,
+    candidate::{Candidate, CandidateSet, Picked, TimeRange},
+    choice::NoChoice,
     comparator::Best,
-    core_loads::Unflushed,
-    decide::NoChoice,
-    load::Attempts,
     moment::{BucketTtft, Moment},
     sample::DistinctSample,
     trace::Trace,
+    widening::Widening,
 };
-
-/// Which of its sets an algorithm selects from.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SetKind {
-    /// The affinity group of the key.
-    Group,
-    /// What is open beyond it, the group included.
-    Open,
-}
-
-/// A set of candidates, as far as what applies to them differs from set to set.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct CandidateSet {
-    pub(crate) kind: SetKind,
-    /// Multiplies the request's own prefill.
-    pub(crate) prefill_scale: f64,
-    /// Requests beyond the slots of a cluster that may queue there.
-    pub(crate) max_queued: u64,
-    /// When its buckets began to open.
-    pub(crate) since: Moment,
-    /// For keys that are at home elsewhere: of little room these take the gateway's share only, waiting or not.
-    pub(crate) is_overflow: bool,
-}
+use crate::{
+    Cluster, EffectiveStats, RoutingRequest, Seconds, Tokens, UnavailableReason, UnknownConcurrency, Wait,
+    WaitReason, core_loads::unflushed::Unflushed,
+};
 
 /// What applies to all candidates of a decision.
 #[derive(Clone, Copy, Debug)]
@@ -56,24 +43,6 @@ pub(crate) struct Selection<'a> {
     pub(crate) queue_delay_allowed: Option<Seconds>,
 }
 
-/// A cluster of the set, as it was when the decision looked at it.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Candidate {
-    pub(crate) cluster: u32,
-    /// Whether it has capacity and its queue delay is allowed.
-    pub(crate) is_admitting: bool,
-    /// What its bucket is found by.
-    pub(crate) bucket_ttft: BucketTtft,
-    pub(crate) seen: Attempts,
-}
-
-/// Who was selected, and how many attempts were seen there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Picked {
-    pub(crate) cluster: ClusterIndex,
-    pub(crate) seen: Attempts,
-}
-
 /// Nobody was selected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct NonePicked {
@@ -89,13 +58,6 @@ pub(crate) struct SelectionScratch {
     /// Positions in `candidates` of those that can be sampled.
     open: Vec<u32>,
     sorted: Vec<BucketTtft>,
-}
-
-/// The range of bucket times of some candidates.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct TimeRange {
-    pub(crate) fastest: BucketTtft,
-    pub(crate) slowest: BucketTtft,
 }
 
 // === impl Selection ===
@@ -246,31 +208,6 @@ impl<'a> Selection<'a> {
     }
 }
 
-// === impl CandidateSet ===
-
-impl CandidateSet {
-    /// An affinity group: its prefixes are cached, and its buckets open from the arrival on.
-    pub(crate) fn group(widening: &Widening) -> Self {
-        Self {
-            kind: SetKind::Group,
-            prefill_scale: widening.affinity_input_tokens_scale,
-            max_queued: widening.max_queued,
-            since: Moment::ZERO,
-            is_overflow: false,
-        }
-    }
-
-    /// What is open at full prefill from `since` on.
-    pub(crate) fn open(max_queued: u64, since: Moment) -> Self {
-        Self { kind: SetKind::Open, prefill_scale: 1.0, max_queued, since, is_overflow: false }
-    }
-
-    /// The same for a key that is at home elsewhere.
-    pub(crate) fn overflow(max_queued: u64, since: Moment) -> Self {
-        Self { is_overflow: true, ..Self::open(max_queued, since) }
-    }
-}
-
 // === impl NonePicked ===
 
 impl NonePicked {
@@ -294,28 +231,5 @@ impl NonePicked {
             (None, Some(bucket)) => (bucket, WaitReason::Bucket),
         };
         NoChoice::Wait(Wait { until: until.to_duration(), reason })
-    }
-}
-
-// === impl Candidate ===
-
-impl Candidate {
-    pub(crate) fn cluster(&self) -> ClusterIndex {
-        ClusterIndex(self.cluster as usize)
-    }
-}
-
-// === impl QueueSlo ===
-
-impl QueueSlo {
-    /// The delay that is allowed to a request now: it grows from the floor at arrival to the ceiling at the
-    /// request's SLO. Without a positive SLO it is the ceiling.
-    pub(crate) fn allowed(self, request: &RoutingRequest<'_>) -> Seconds {
-        let (floor, ceil) = (self.floor().as_secs_f64(), self.ceil().as_secs_f64());
-        let slo = request.slo.map(Duration::from).unwrap_or_default();
-        if request.elapsed >= slo {
-            return Seconds(ceil);
-        }
-        Seconds(floor + (ceil - floor) * (request.elapsed.as_secs_f64() / slo.as_secs_f64()))
     }
 }

@@ -66,11 +66,7 @@ impl Document {
 /// The weight that the entry's algorithm ranks by and the backend does not have. A throughput nobody gives is
 /// learned from traffic; only the highest one is not.
 fn missing_weight(entry: &Entry, backend: &StaticBackend) -> Option<&'static str> {
-    let weight = match &entry.method.algorithm {
-        Algorithm::Pulsar(parameters) => parameters.weight,
-        Algorithm::PulsarWaitAndWiden(parameters) => parameters.weight,
-        _ => return None,
-    };
+    let (_, weight) = entry.method.algorithm.ranked_by()?;
     (weight == RendezvousWeight::MaxInputTps && backend.max_input_tps.is_none()).then_some("max_input_tps")
 }
 
@@ -91,7 +87,7 @@ fn of_entry(path: &str, entry: &Entry, backends: &[&StaticBackend], warnings: &m
             of_bands(parameters, backends, &mut warn);
             &parameters.widening
         }
-        _ => {
+        Algorithm::PowerOfN(_) | Algorithm::RoundRobin | Algorithm::Random | Algorithm::Pulsar(_) => {
             if waiting.default_max_wait == Waiting::MAX_WAIT && waiting.slo.is_none() {
                 warn(unbounded());
             }

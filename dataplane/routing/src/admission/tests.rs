@@ -1,7 +1,7 @@
 use super::*;
 use crate::{
     AlgorithmKind, ClusterStats, Nanos, PulsarWaitAndWidenParameters, RendezvousWeights,
-    fleet::{self, clusters, exclude, request},
+    testing::fleet::{self, clusters, exclude, request},
 };
 
 fn method(kind: AlgorithmKind, admission: Admission) -> Method {

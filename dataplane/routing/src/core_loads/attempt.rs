@@ -1,6 +1,9 @@
 //! One attempt and its reservation, from selection to its end.
 
-use super::{chain::Links, clusters::ClusterKey};
+use super::{
+    chain::{Linked, Links},
+    clusters::ClusterKey,
+};
 use crate::{
     Accounting, BackendUid, ClusterStats, RoutingRequest, Tokens,
     load::{Amount, Change, Lane, charged},
@@ -35,7 +38,7 @@ pub(super) struct Attempt {
     pub(super) reservation: Reservation,
     /// When its reservation ends by time, in ticks of the wheel.
     pub(super) due: u64,
-    pub(super) links: Links,
+    links: Links,
 }
 
 /// How the reservation of an attempt stands.
@@ -121,5 +124,15 @@ impl Reservation {
             Self::Awaited(list) | Self::Included(list) => Some(list),
             Self::Timed | Self::Over => None,
         }
+    }
+}
+
+impl Linked for Attempt {
+    fn links(&self) -> Links {
+        self.links
+    }
+
+    fn links_mut(&mut self) -> &mut Links {
+        &mut self.links
     }
 }

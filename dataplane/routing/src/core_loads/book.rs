@@ -16,7 +16,7 @@ use super::{
     unflushed::Unflushed,
     wheel::Wheel,
 };
-use crate::{Backend, BackendUid, ClusterUid, CoreInclusion, Inclusions, Snapshot, load::Change};
+use crate::{Backend, BackendUid, ClusterUid, CoreInclusion, Inclusions, load::Change};
 
 /// The attempts of one core that are not over.
 #[derive(Debug, Default)]
@@ -130,9 +130,8 @@ impl Book {
         self.wheel.next_due()
     }
 
-    /// Ends what belongs to registrations that have ended.
-    pub(super) fn follow_registrations(&mut self, snapshot: &Snapshot, unflushed: &mut Unflushed) {
-        let Some(backends) = &snapshot.backends else { return };
+    /// Ends what belongs to registrations that are not among these, which are all, ordered by uid.
+    pub(super) fn follow_registrations(&mut self, backends: &Arc<[Arc<Backend>]>, unflushed: &mut Unflushed) {
         if self.backends.as_ref().is_some_and(|known| Arc::ptr_eq(known, backends)) {
             return;
         }

@@ -3,8 +3,6 @@
 
 use slab::Slab;
 
-use super::attempt::Attempt;
-
 /// The neighbours of an attempt in the one chain that it is part of.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Links {
@@ -17,6 +15,12 @@ pub(super) struct Links {
 pub(super) struct Chain {
     first: u32,
     last: u32,
+}
+
+/// What has a place in a chain.
+pub(super) trait Linked {
+    fn links(&self) -> Links;
+    fn links_mut(&mut self) -> &mut Links;
 }
 
 /// No attempt. There are never so many.
@@ -34,29 +38,29 @@ impl Chain {
     }
 
     /// The one after `key`, which is part of a chain.
-    pub(super) fn after(key: u32, attempts: &Slab<Attempt>) -> Option<u32> {
-        Some(attempts[key as usize].links.next).filter(|key| *key != NONE)
+    pub(super) fn after(key: u32, attempts: &Slab<impl Linked>) -> Option<u32> {
+        Some(attempts[key as usize].links().next).filter(|key| *key != NONE)
     }
 
-    pub(super) fn push_last(&mut self, key: u32, attempts: &mut Slab<Attempt>) {
-        attempts[key as usize].links = Links { previous: self.last, next: NONE };
+    pub(super) fn push_last(&mut self, key: u32, attempts: &mut Slab<impl Linked>) {
+        *attempts[key as usize].links_mut() = Links { previous: self.last, next: NONE };
         match self.last {
             NONE => self.first = key,
-            last => attempts[last as usize].links.next = key,
+            last => attempts[last as usize].links_mut().next = key,
         }
         self.last = key;
     }
 
     /// Takes out one that is part of this chain.
-    pub(super) fn remove(&mut self, key: u32, attempts: &mut Slab<Attempt>) {
-        let Links { previous, next } = attempts[key as usize].links;
+    pub(super) fn remove(&mut self, key: u32, attempts: &mut Slab<impl Linked>) {
+        let Links { previous, next } = attempts[key as usize].links();
         match previous {
             NONE => self.first = next,
-            previous => attempts[previous as usize].links.next = next,
+            previous => attempts[previous as usize].links_mut().next = next,
         }
         match next {
             NONE => self.last = previous,
-            next => attempts[next as usize].links.previous = previous,
+            next => attempts[next as usize].links_mut().previous = previous,
         }
     }
 }

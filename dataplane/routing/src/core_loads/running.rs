@@ -2,7 +2,11 @@
 
 use std::rc::Rc;
 
-use super::CoreLoads;
+use super::{
+    CoreLoads,
+    attempt::{Attempt, Place},
+};
+use crate::{Backend, ClusterUid};
 
 /// One attempt from selection to its end. Dropping it ends it: it leaves the counts of its cluster, and a reservation
 /// of it that is still pending is released.
@@ -12,13 +16,23 @@ pub struct Running {
     key: u32,
 }
 
+// === impl CoreLoads ===
+
+impl CoreLoads {
+    /// Holds the place for an attempt at this backend of its cluster, which begins now.
+    pub(crate) fn hold(self: &Rc<Self>, place: Place, cluster: ClusterUid, backend: &Backend) -> Running {
+        let unflushed = &mut *self.unflushed.borrow_mut();
+        let book = &mut *self.book.borrow_mut();
+        let ttl = place.charge.is_reserved.then(|| self.ttl_to(backend));
+        let key = book.hold(Attempt::new(place, backend.uid), cluster, backend, ttl, unflushed);
+        self.is_due_at(book.expiry_of(key));
+        Running { loads: self.clone(), key }
+    }
+}
+
 // === impl Running ===
 
 impl Running {
-    pub(super) fn new(loads: Rc<CoreLoads>, key: u32) -> Self {
-        Self { loads, key }
-    }
-
     /// The engine has begun to answer: its input is no longer queued. Further calls do nothing.
     pub fn first_byte(&mut self) {
         self.loads.first_byte(self.key);

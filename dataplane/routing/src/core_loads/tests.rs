@@ -16,7 +16,9 @@ mod model;
 use std::{rc::Rc, sync::Arc, time::Duration};
 
 use super::*;
-use crate::{BackendRtt, BackendUid, ClusterStats, Nanos, RoutingRequest, RttSource, Tokens, fleet};
+use crate::{
+    BackendRtt, BackendUid, ClusterStats, Nanos, RoutingRequest, RttSource, Running, Tokens, testing::fleet,
+};
 
 pub(super) const fn us(count: u64) -> Duration {
     Duration::from_micros(count)

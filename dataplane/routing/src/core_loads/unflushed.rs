@@ -6,14 +6,16 @@
 
 use std::{ptr, sync::Arc, time::Duration};
 
-use super::{
-    CHANGES_HELD_MAX, HELD_MAX,
-    clusters::{ClusterKey, Clusters},
-};
+use super::clusters::{ClusterKey, Clusters};
 use crate::{
     Cluster, ClusterLoad, ClusterStats, EffectiveStats,
     load::{Change, LoadReading},
 };
+
+/// A core that has this many changes to tell tells them.
+pub(super) const CHANGES_HELD_MAX: usize = 16;
+/// The longest that a core keeps a change to itself.
+pub(super) const HELD_MAX: Duration = Duration::from_millis(1);
 
 /// At most a quarter of them is taken.
 const PLACES: usize = u64::BITS as usize;

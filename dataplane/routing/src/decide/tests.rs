@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::{
     ClusterStats, Tokens, TokensPerSecond,
-    fleet::{
+    testing::fleet::{
         any_exclusions, any_instant_algorithm, any_plans, any_request, build, cluster, clusters, decide,
         eligible_positions, exclude, idle, request, selected, target, throughput, unavailable,
     },

@@ -7,7 +7,7 @@ use crate::{
     Accounting, Algorithm, ClusterStats, Comparator, CoreLoads, Decision, DecisionState, Exclusions,
     PrimaryAdmission, PulsarWaitAndWidenParameters, RoutingRequest, Running, SampleCount, Target,
     TokensPerSecond, WaitAndWidenParameters, Widening, decide_and_enter,
-    fleet::{ACCOUNTINGS, clusters, power_of, request, target},
+    testing::fleet::{ACCOUNTINGS, clusters, power_of, request, target},
 };
 
 /// Algorithms that see a place that was just taken, each with the number of places in each cluster.

@@ -4,7 +4,7 @@ use super::*;
 use crate::{
     AlgorithmKind, ClusterStats, Nanos, PrimaryAdmission, PulsarWaitAndWidenParameters, SampleCount, Seconds,
     Seed, Tokens, TokensPerSecond, WaitAndWidenParameters, WaitReason, Widening,
-    fleet::{clusters, exclude, idle, power_of, request, target, throughput},
+    testing::fleet::{clusters, exclude, idle, power_of, request, target, throughput},
 };
 
 fn ms(count: u64) -> Duration {
@@ -52,7 +52,8 @@ fn ranked_fleet() -> (Target, Vec<usize>) {
 #[test]
 fn explaining_takes_no_turn_and_counts_no_load() {
     for kind in AlgorithmKind::ALL {
-        let target = target(kind.with_defaults(), vec![crate::fleet::cluster(0, 2, throughput(1.0))]);
+        let target =
+            target(kind.with_defaults(), vec![crate::testing::fleet::cluster(0, 2, throughput(1.0))]);
         for _ in 0..3 {
             let explanation = explained(&target, &keyed_at(ms(0)), &Exclusions::default());
             let Decision::Selected(selected) = explanation.decision else { panic!("{kind:?}") };
@@ -140,7 +141,7 @@ fn pulsar_shows_what_it_walked_past() {
     let kv = |tokens| ClusterStats { kv_free: Some(Tokens(tokens)), ..throughput(1_000.0) };
     let mut fleet = clusters([kv(100), kv(100), kv(100), kv(100)]);
     fleet[3].rendezvous = crate::RendezvousWeights::default();
-    let mut target = target(crate::fleet::pulsar(RendezvousWeight::default(), true), fleet);
+    let mut target = target(crate::testing::fleet::pulsar(RendezvousWeight::default(), true), fleet);
     let order = Ranking::new(&target, &Seed::default(), RendezvousWeight::default(), b"session-1").to_vec();
     target.clusters[order[0].0].stats = kv(99);
     let explanation = explained(&target, &keyed_at(ms(0)), &Exclusions::default());

@@ -4,7 +4,7 @@
 //! never memory. A row has two places to be in, so that two sessions in turn do not keep taking one from each
 //! other.
 
-use super::{Slot, row::Row};
+use super::{row::Row, slot::Slot};
 use crate::{ClusterIndex, RendezvousWeight, Seed};
 
 /// Pairs of rows remembered; 48 kB a core.

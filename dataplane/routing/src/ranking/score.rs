@@ -5,7 +5,7 @@
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::Slot;
+use super::slot::Slot;
 use crate::{Seed, TargetName};
 
 /// The hash of what all rankings of a target under one seed have in common.

@@ -7,9 +7,9 @@
 use std::sync::Arc;
 
 use super::{
-    Slot,
     row::{Best, Candidate, Row},
     score::{Base, SlotHash},
+    slot::Slot,
 };
 use crate::{Cluster, ClusterIndex, RendezvousWeight, Seed, TargetName};
 

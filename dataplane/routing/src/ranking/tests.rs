@@ -4,8 +4,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::{
-    Cluster, Exclusions, TargetName,
-    fleet::{any_exclusions, eligible_positions, exclude, naive_ranking, weighted},
+    Cluster, Exclusions, RankingTable, Target, TargetName,
+    testing::fleet::{any_exclusions, eligible_positions, exclude, naive_ranking, weighted},
 };
 
 const MAX: RendezvousWeight = RendezvousWeight::MaxInputTps;
@@ -134,7 +134,7 @@ fn keys_fall_into_all_slots_alike() {
     for key in 0..100_000_u32 {
         counts[(Slot::of(&key.to_le_bytes()).number() >> 8) as usize] += 1;
     }
-    let statistic = crate::fleet::chi_squared_uniform(&counts);
+    let statistic = crate::testing::fleet::chi_squared_uniform(&counts);
     // The 99.9 % quantile at 255 degrees of freedom.
     assert!(statistic < 330.5, "{statistic}");
     assert_eq!(Slot::of(b"session-1").number(), 0xc07e);
@@ -149,13 +149,13 @@ fn slots_of_an_excluded_cluster_spread_over_the_others_by_weight() {
     let mut memo = RankingMemo::default();
     let mut counts = [0; 3];
     for number in 0..=u16::MAX {
-        let ranking = Ranking { target: &target, seed: &seed, weight: MAX, slot: Slot(number) };
+        let ranking = Ranking { fleet: target.fleet(), seed: &seed, weight: MAX, slot: Slot(number) };
         let walked = ranking.walk(&eligible, |_| true, &mut memo).unwrap();
         if walked.rank == 2 {
             counts[walked.cluster.0] += 1;
         }
     }
-    let statistic = crate::fleet::chi_squared(&counts, &[1.0, 2.0, 3.0]);
+    let statistic = crate::testing::fleet::chi_squared(&counts, &[1.0, 2.0, 3.0]);
     // The 99.9 % quantile at 2 degrees of freedom.
     assert!(statistic < 13.9, "{statistic}: {counts:?}");
 }

@@ -1,6 +1,6 @@
 use super::*;
-use crate::Algorithm;
-use crate::fleet::{idle, target};
+use crate::testing::fleet::{idle, target};
+use crate::{Algorithm, Cluster, RankingTable, RendezvousWeight, TargetName};
 
 fn named(routing_key: Option<&str>, model: &str, clusters: usize) -> Target {
     let name = TargetName { routing_key: routing_key.map(Arc::from), model: model.into() };

@@ -8,7 +8,7 @@ use super::us;
 use crate::{
     Accounting, Algorithm, Cluster, Comparator, CoreLoads, Decision, DecisionState, Exclusions, Running,
     Target, WaitAndWidenParameters, decide_and_enter,
-    fleet::{ACCOUNTINGS, idle, power_of, request, target},
+    testing::fleet::{ACCOUNTINGS, idle, power_of, request, target},
 };
 
 const REQUESTS: usize = 64;

@@ -102,7 +102,7 @@ fn a_report_that_includes_its_attempt_hands_it_over() {
     let loads = core(7, 1);
     loads.follow(&snapshot(&[&there], included(&cluster, 1, 0, &[])));
     let running: Vec<_> = (0..4).map(|_| send(&loads, &cluster, 10, NOW)).collect();
-    let sequences: Vec<_> = running.iter().map(super::Running::sequence).collect();
+    let sequences: Vec<_> = running.iter().map(crate::Running::sequence).collect();
     assert_eq!(sequences, [Some(1), Some(2), Some(3), Some(4)]);
     loads.advance(us(60_000_000));
     assert_eq!(reserved(&loads, &cluster), 4, "no time ends it");

@@ -8,7 +8,10 @@ use super::{
     model::{Core, Model, PRIORITIES, Totals, Uids},
     *,
 };
-use crate::{Cluster, CoreInclusion, Inclusion, Inclusions, load::LoadReading};
+use crate::{
+    Cluster, CoreInclusion, Inclusion, Inclusions, Running, Snapshot, core_loads::unflushed::HELD_MAX,
+    load::LoadReading,
+};
 
 const CORES: usize = 3;
 const CLUSTERS: usize = 4;

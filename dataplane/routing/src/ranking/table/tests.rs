@@ -3,8 +3,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::{
     RendezvousWeights,
-    fleet::{chi_squared, cluster, naive_ranking, throughput, weighted},
     ranking::Ranking,
+    testing::fleet::{chi_squared, cluster, naive_ranking, throughput, weighted},
 };
 
 const MAX: RendezvousWeight = RendezvousWeight::MaxInputTps;
@@ -78,7 +78,7 @@ proptest! {
         }
         for number in 0..8 {
             let seed = Seed::new("s");
-            let ranking = Ranking { target: &target, seed: &seed, weight: MAX, slot: Slot(number) };
+            let ranking = Ranking { fleet: target.fleet(), seed: &seed, weight: MAX, slot: Slot(number) };
             let direct: Vec<_> = ranking.to_vec().into_iter().take(Row::LEN).collect();
             prop_assert_eq!(table.row(Slot(number)).clusters().collect::<Vec<_>>(), direct);
         }
