@@ -21,7 +21,7 @@ use super::{
     clients::{Ask, Source},
     engine::Engine,
     events::Events,
-    gateway::{Claim, Gateway, Seen, Served},
+    gateway::{Asking, Gateway, Seen, Served},
     model::{AttemptKey, Happening, Job},
     outcome::Outcome,
     pylon::Pylon,
@@ -255,18 +255,10 @@ impl World<'_> {
             let _ = exclusions.exclude_cluster(ClusterUid(*cluster as u64));
         }
         let gateway = asked.gateway;
-        let claim = Claim {
-            request,
-            arrived: asked.arrived,
-            prompt: asked.ask.prompt,
-            key: asked.ask.prompt.session.to_le_bytes(),
-            exclusions,
-            excluded: asked.excluded.clone(),
-            due: Duration::ZERO.into(),
-            home: Box::default(),
-        };
+        let asking =
+            Asking::new(request, asked.arrived, asked.ask.prompt, exclusions, asked.excluded.clone());
         let seen = Seen { pylons: &self.pylons, engines: &self.engines };
-        let served = self.gateways[gateway].arrived(claim, now, &seen);
+        let served = self.gateways[gateway].arrived(asking, now, &seen);
         self.act(gateway, served);
     }
 
@@ -282,7 +274,7 @@ impl World<'_> {
         self.act(gateway, served);
     }
 
-    /// A gateway's own attempt has ended, or a cluster has come.
+    /// A gateway's own attempt has got its first token or has ended, or a cluster has come.
     fn freed(&mut self, gateway: usize) {
         let seen = Seen { pylons: &self.pylons, engines: &self.engines };
         let served = self.gateways[gateway].freed(self.events.now(), &seen);
@@ -294,8 +286,8 @@ impl World<'_> {
         if let Some((request, ticket)) = served.joined {
             self.requests[request].place = Place::Waiting(ticket);
         }
-        for (claim, sent) in served.sent {
-            self.send(gateway, claim.request, sent);
+        for (request, sent) in served.sent {
+            self.send(gateway, request, sent);
         }
         for request in served.rejected {
             self.requests[request].place = Place::Nowhere;

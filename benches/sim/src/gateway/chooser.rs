@@ -1,18 +1,20 @@
-//! How a gateway decides: by ours, or by a baseline that sees the same.
+//! How a gateway decides: by ours, or by a baseline that sees the same, and by the same rules of waiting.
 
 use std::time::Duration;
 
 use stargate_routing::{
-    Algorithm, Decision, DecisionState, EffectiveStats, Exclusions, Millis, Ranking, RoutingRequest, Running,
-    Tokens, Waiting, best_ttft, decide_and_enter, has_place,
+    Algorithm, Claim, DecisionState, Hold, Millis, Patience, Refused, RoutingRequest, Ruling, Running,
+    Tokens, UnavailableReason, Waiting, Waits,
 };
 
 use super::{
-    Claim, Known, Seen, Sent,
+    Asking, Known, Seen, Sent,
+    deciding::{Ours, Place, Theirs},
+    foresight::Foresight,
     knowledge::{self, Knowledge},
 };
 use crate::{
-    baselines::{Asked, Baseline, Choice, View},
+    baselines::Baseline,
     engine::Engine,
     scenario::{Accounted, Policy, Router},
 };
@@ -20,6 +22,7 @@ use crate::{
 /// One gateway's decisions, and what they are made by.
 pub(crate) struct Chooser {
     waiting: Waiting,
+    patience: Patience,
     accounted: Accounted,
     slo: Millis,
     knowledge: Knowledge,
@@ -28,6 +31,11 @@ pub(crate) struct Chooser {
     rng: fastrand::Rng,
     /// With [`Accounted::NextReport`], by cluster: what was sent since its last report.
     unreported: Vec<Vec<Running>>,
+    /// Of the clusters as they are now, as far as it has been asked for.
+    foresight: Option<Foresight>,
+    /// A baseline has found no place as things are now: as its choices depend on load alone, nobody finds one.
+    is_full: bool,
+    pub(super) has_foresight: bool,
 }
 
 /// What chooses.
@@ -37,26 +45,9 @@ pub(crate) enum Decider {
 }
 
 /// What came of a decision.
-pub(super) enum Verdict {
-    Sent(Sent),
-    /// It waits, and is decided again at this time after its arrival at the latest.
-    Wait(Duration),
-    Refused,
-}
-
-/// Whether a cluster has room for its own keys, and for others'.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Room {
-    pub(super) home: bool,
-    pub(super) open: bool,
-}
-
-/// What tells without another look at the clusters that a request is not late yet.
-pub(super) struct Promise {
-    /// The best time to first token of a request without input, in seconds.
-    best_s: f64,
-    /// Of the slowest cluster, in tokens/s.
-    input_tps: f64,
+pub(super) enum Asked {
+    Ended(Result<Sent, Refused>),
+    Held(Hold),
 }
 
 // === impl Decider ===
@@ -73,6 +64,13 @@ impl Decider {
             }
         }
     }
+
+    fn algorithm(&self) -> Option<&Algorithm> {
+        match self {
+            Self::Ours(algorithm) => Some(algorithm),
+            Self::Baseline(_) => None,
+        }
+    }
 }
 
 // === impl Chooser ===
@@ -82,6 +80,7 @@ impl Chooser {
         let knowledge = Knowledge::new(known, policy, seed ^ 0x5851_f42d);
         Self {
             waiting: policy.waiting.clone(),
+            patience: Patience::new(None, &policy.waiting),
             accounted: policy.accounted,
             slo: Millis(slo.as_millis() as u64),
             unreported: (0..knowledge.count()).map(|_| Vec::new()).collect(),
@@ -89,6 +88,9 @@ impl Chooser {
             knowledge,
             decider,
             rng: fastrand::Rng::with_seed(seed ^ 0x9e37_79b9),
+            foresight: None,
+            is_full: false,
+            has_foresight: true,
         }
     }
 
@@ -96,15 +98,26 @@ impl Chooser {
         &self.waiting
     }
 
+    pub(super) fn patience(&self) -> Patience {
+        self.patience
+    }
+
+    /// When waiting becomes pointless.
+    pub(super) fn limit(&self) -> Duration {
+        self.patience.limit(Some(self.slo))
+    }
+
     /// Takes in what has become visible. Whether anything has.
     pub(super) fn look(&mut self, now: Duration, world: &Seen<'_>) -> bool {
+        // Whoever looks does so because something has happened, if only that an attempt has ended.
+        self.has_changed();
         let unreported = &mut self.unreported;
         self.knowledge.look(now, world, self.state.loads(), |cluster| unreported[cluster].clear())
     }
 
     /// Lets reservations end whose time is over. Whether any may have.
     pub(super) fn advance(&mut self, now: Duration) -> bool {
-        let is_due = self.state.loads().next_due().is_some_and(|due| due <= now);
+        let is_due = self.next_due().is_some_and(|due| due <= now);
         self.state.loads().advance(now);
         is_due
     }
@@ -121,6 +134,7 @@ impl Chooser {
     pub(super) fn set_routable(&mut self, cluster: usize, is_routable: bool) {
         self.knowledge.set_routable(cluster, is_routable);
         self.unreported[cluster].clear();
+        self.has_changed();
     }
 
     pub(super) fn ended(&mut self, cluster: usize) {
@@ -128,165 +142,144 @@ impl Chooser {
         if let Decider::Baseline(baseline) = &mut self.decider {
             baseline.ended(cluster);
         }
+        self.has_changed();
     }
 
-    /// Decides, and takes the place.
-    pub(super) fn choose(
-        &mut self,
-        claim: &Claim,
-        is_waiting: bool,
-        now: Duration,
-        engines: &[Engine],
-    ) -> Verdict {
-        let elapsed = now.saturating_sub(claim.arrived);
-        let request = RoutingRequest { is_waiting, ..self.request(claim, elapsed) };
-        let sent = match &mut self.decider {
-            Decider::Ours(algorithm) => {
-                let target = self.knowledge.target();
-                let (decision, running) =
-                    decide_and_enter(target, algorithm, &request, &claim.exclusions, &mut self.state, now);
-                match decision {
-                    Decision::Selected(selected) => {
-                        let cluster = self.knowledge.cluster(selected.cluster);
-                        running.map(|running| (cluster, running, selected.is_fallback))
-                    }
-                    Decision::Wait(wait) => return self.wait(wait.until, elapsed),
-                    Decision::Unavailable(_) => None,
-                }
-            }
-            Decider::Baseline(baseline) => {
-                let view = View { now, clusters: self.knowledge.views(&self.state, now), engines };
-                let asked = Asked { prompt: &claim.prompt, elapsed, excluded: &claim.excluded };
-                match baseline.choose(&view, &asked, &mut self.rng) {
-                    Choice::Full => None,
-                    Choice::Send { cluster, is_overflow } => {
-                        baseline.sent(cluster, &asked);
-                        let running = self.knowledge.enter(cluster, &request, &mut self.state, now);
-                        running.map(|running| (cluster, running, is_overflow))
-                    }
-                }
-            }
-        };
-        match sent {
-            Some((cluster, running, is_overflow)) => Verdict::Sent(self.send(cluster, running, is_overflow)),
-            None if self.waiting.default_max_wait == Duration::ZERO => Verdict::Refused,
-            None => self.wait(self.deadline(), elapsed),
-        }
-    }
-
-    /// Whether [`Self::choose`] may find a place for the request; it takes none.
-    pub(super) fn has_place(&mut self, claim: &Claim, now: Duration) -> bool {
-        let request = self.request(claim, now.saturating_sub(claim.arrived));
+    /// Whether a request may find a place; it takes none.
+    pub(super) fn has_place(&mut self, asking: &Asking, now: Duration) -> bool {
+        let claim = self.claim(asking, false);
         match &self.decider {
             Decider::Ours(algorithm) => {
-                has_place(self.knowledge.target(), algorithm, &request, &claim.exclusions, &mut self.state)
+                let (knowledge, state) = (&self.knowledge, &mut self.state);
+                Ours { knowledge, algorithm, state, now, promise: None }
+                    .has_place(&claim.request_at(now), &asking.exclusions)
             }
             Decider::Baseline(_) => true,
         }
     }
 
-    /// Where there is room by the bounds of the algorithm, as this gateway knows.
-    pub(super) fn room(&self, room: &mut Vec<Room>) {
-        room.clear();
-        let (home, open, unknown) = match &self.decider {
-            Decider::Ours(Algorithm::PulsarWaitAndWiden(parameters)) => {
-                let widening = &parameters.widening;
-                (widening.max_queued, parameters.fallback_max_queued, widening.unknown_concurrency)
+    /// Rules on a request that comes.
+    pub(super) fn ask_first(
+        &mut self,
+        asking: &Asking,
+        is_waiting: bool,
+        now: Duration,
+        engines: &[Engine],
+    ) -> Asked {
+        let claim = self.claim(asking, is_waiting);
+        let ruling = self.rule(asking, &claim, None, now, engines);
+        self.asked(ruling)
+    }
+
+    /// Rules again on one that waits, as one of many or as if it came alone: its outcome, unless it waits on.
+    pub(super) fn ask(
+        &mut self,
+        asking: &Asking,
+        is_one_of_many: bool,
+        now: Duration,
+        engines: &[Engine],
+    ) -> Option<Result<Sent, Refused>> {
+        let (held, patience) = asking.waits.get()?;
+        let claim = self.claim(asking, is_one_of_many);
+        let ruling = match self.foreseen(asking, &claim, held, now) {
+            Some(hold) => Ruling::Held(hold),
+            None => self.rule(asking, &claim, Some(held), now, engines),
+        };
+        match self.asked(ruling) {
+            Asked::Ended(outcome) => Some(outcome),
+            Asked::Held(hold) => {
+                asking.waits.set(Some((hold, patience)));
+                None
             }
-            Decider::Ours(Algorithm::WaitAndWiden(parameters)) => {
-                let widening = &parameters.widening;
-                (widening.max_queued, widening.max_queued, widening.unknown_concurrency)
+        }
+    }
+
+    fn rule(
+        &mut self,
+        asking: &Asking,
+        claim: &Claim<'_>,
+        held: Option<Hold>,
+        now: Duration,
+        engines: &[Engine],
+    ) -> Ruling<Place> {
+        let promise = self.has_foresight.then(|| self.foresight().promise);
+        let state = &mut self.state;
+        match &mut self.decider {
+            Decider::Ours(algorithm) => {
+                let mut ours = Ours { knowledge: &self.knowledge, algorithm, state, now, promise };
+                match held {
+                    None => claim.rule(&mut ours, now),
+                    Some(held) => claim.rule_again(held, &mut ours, now),
+                }
             }
-            // They look at load only, if at all.
-            Decider::Ours(_) | Decider::Baseline(_) => {
-                room.push(Room { home: true, open: true });
-                return;
+            Decider::Baseline(baseline) => {
+                let mut theirs = Theirs {
+                    baseline: &mut **baseline,
+                    knowledge: &mut self.knowledge,
+                    state,
+                    rng: &mut self.rng,
+                    prompt: &asking.prompt,
+                    excluded: &asking.excluded,
+                    engines,
+                    now,
+                    promise,
+                };
+                let ruling = match held {
+                    None => claim.rule(&mut theirs, now),
+                    Some(held) => claim.rule_again(held, &mut theirs, now),
+                };
+                self.is_full |= matches!(ruling, Ruling::Held(_)) && asking.excluded.is_empty();
+                ruling
             }
-        };
-        // What is kept from other cores is told, so that one look finds all.
-        self.state.loads().flush();
-        room.extend(self.knowledge.target().clusters.iter().map(|cluster| {
-            let stats = EffectiveStats::new(&cluster.stats, &cluster.load, 0);
-            Room { home: stats.has_room(home, unknown, true), open: stats.has_room(open, unknown, true) }
-        }));
-    }
-
-    /// The clusters of the target where a request's key is at home; none where that is not known here.
-    pub(super) fn home(&self, claim: &Claim) -> Box<[usize]> {
-        let Decider::Ours(Algorithm::PulsarWaitAndWiden(parameters)) = &self.decider else {
-            return Box::default();
-        };
-        let seed = &parameters.widening.seed;
-        let ranking = Ranking::new(self.knowledge.target(), seed, parameters.weight, &claim.key).to_vec();
-        let ranks = parameters.affinity_group.max(1) as usize;
-        ranking.into_iter().take(ranks).map(|cluster| cluster.0).collect()
-    }
-
-    /// Whether a waiter may find a place where there is `room`: if not, the decision would say so too, at more cost.
-    pub(super) fn may_find(&self, claim: &Claim, room: &[Room], now: Duration) -> bool {
-        let Decider::Ours(Algorithm::PulsarWaitAndWiden(parameters)) = &self.decider else { return true };
-        let is_open = || {
-            now.saturating_sub(claim.arrived) >= parameters.widening.affinity_wait
-                && room.iter().any(|room| room.open)
-        };
-        claim.home.iter().any(|cluster| room[*cluster].home) || is_open()
-    }
-
-    /// Whether one that finds no place speaks for all: so it is where the choice depends on load alone.
-    pub(super) fn one_speaks_for_all(&self) -> bool {
-        matches!(self.decider, Decider::Baseline(_))
-    }
-
-    /// How long a request waits at most.
-    pub(super) fn deadline(&self) -> Duration {
-        let wait = self.waiting.default_max_wait;
-        if wait == Duration::ZERO { Waiting::MAX_WAIT } else { wait.min(Waiting::MAX_WAIT) }
-    }
-
-    /// When waiting becomes pointless.
-    pub(super) fn limit(&self) -> Duration {
-        self.deadline().min(self.slo.into())
-    }
-
-    /// Whether a request has waited as long as it may, or cannot get its first token within its SLO any more.
-    pub(super) fn is_lost(&self, claim: &Claim, now: Duration, promise: Option<&Promise>) -> bool {
-        let elapsed = now.saturating_sub(claim.arrived);
-        if elapsed >= self.deadline() {
-            return true;
-        }
-        if !self.waiting.shed_unreachable {
-            return false;
-        }
-        let left_s = Duration::from(self.slo).as_secs_f64() - elapsed.as_secs_f64();
-        let is_safe = |promise: &Promise| {
-            promise.best_s + f64::from(claim.prompt.tokens()) / promise.input_tps <= left_s
-        };
-        if promise.is_some_and(is_safe) {
-            return false;
-        }
-        let request = self.request(claim, elapsed);
-        let algorithm = match &self.decider {
-            Decider::Ours(algorithm) => algorithm,
-            Decider::Baseline(_) => &Algorithm::Random,
-        };
-        let target = self.knowledge.target();
-        best_ttft(target, algorithm, &request, &claim.exclusions, self.state.loads())
-            .is_some_and(|best| best.0 > left_s)
-    }
-
-    pub(super) fn promise(&self) -> Promise {
-        let target = self.knowledge.target();
-        let nothing = RoutingRequest::default();
-        let best =
-            best_ttft(target, &Algorithm::Random, &nothing, &Exclusions::default(), self.state.loads());
-        let input_tps = target.clusters.iter().map(|cluster| cluster.stats.last_mean_input_tps.0);
-        Promise {
-            best_s: best.map_or(f64::INFINITY, |best| best.0),
-            input_tps: input_tps.fold(f64::INFINITY, f64::min),
         }
     }
 
-    fn send(&mut self, cluster: usize, running: Running, is_overflow: bool) -> Sent {
+    /// How one that is held waits on, where that can be told without deciding it.
+    fn foreseen(&mut self, asking: &Asking, claim: &Claim<'_>, held: Hold, now: Duration) -> Option<Hold> {
+        let is_foreseeable = self.has_foresight
+            && claim.request.is_waiting
+            && asking.excluded.is_empty()
+            && asking.due() > now
+            && (!self.waiting.shed_unreachable
+                || self.foresight().promise.in_time(&claim.request_at(now), claim.exclusions).is_some());
+        if !is_foreseeable {
+            return None;
+        }
+        self.foresight();
+        let foresight = self.foresight.as_ref()?;
+        match &self.decider {
+            Decider::Ours(algorithm) => {
+                foresight.hold(algorithm, self.knowledge.target(), &asking.home, claim, held, now)
+            }
+            Decider::Baseline(_) => {
+                let waits_for_room = !self.patience.is_final(UnavailableReason::NoCapacity);
+                (self.is_full && waits_for_room).then_some(held)
+            }
+        }
+    }
+
+    fn foresight(&mut self) -> &Foresight {
+        self.foresight.get_or_insert_with(|| {
+            Foresight::new(self.knowledge.target(), self.decider.algorithm(), self.state.loads())
+        })
+    }
+
+    fn has_changed(&mut self) {
+        self.foresight = None;
+        self.is_full = false;
+    }
+
+    fn asked(&mut self, ruling: Ruling<Place>) -> Asked {
+        match ruling {
+            Ruling::Placed(place) => Asked::Ended(Ok(self.send(place))),
+            Ruling::Refused(refused) => Asked::Ended(Err(refused)),
+            Ruling::Held(hold) => Asked::Held(hold),
+        }
+    }
+
+    fn send(&mut self, place: Place) -> Sent {
+        let Place { cluster, running, is_overflow } = place;
+        self.has_changed();
         self.knowledge.sent(cluster);
         let sequence = running.sequence();
         let running = match self.accounted {
@@ -300,17 +293,19 @@ impl Chooser {
         Sent { cluster, running, sequence, is_overflow }
     }
 
-    fn wait(&self, until: Duration, elapsed: Duration) -> Verdict {
-        if elapsed >= self.deadline() { Verdict::Refused } else { Verdict::Wait(until) }
-    }
-
-    fn request<'a>(&self, claim: &'a Claim, elapsed: Duration) -> RoutingRequest<'a> {
-        RoutingRequest {
-            input_tokens: Tokens(claim.prompt.tokens().into()),
-            affinity_key: Some(&claim.key),
-            slo: Some(self.slo),
-            elapsed,
-            ..RoutingRequest::default()
+    fn claim<'a>(&self, asking: &'a Asking, is_waiting: bool) -> Claim<'a> {
+        Claim {
+            request: RoutingRequest {
+                input_tokens: Tokens(asking.prompt.tokens().into()),
+                affinity_key: Some(&asking.key),
+                slo: Some(self.slo),
+                is_waiting,
+                ..RoutingRequest::default()
+            },
+            exclusions: &asking.exclusions,
+            patience: self.patience,
+            shed_unreachable: self.waiting.shed_unreachable,
+            arrived: asking.arrived,
         }
     }
 }

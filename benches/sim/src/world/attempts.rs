@@ -109,12 +109,14 @@ impl World<'_> {
         let now = self.events.now();
         let Some(attempt) = self.attempts.get_mut(key) else { return };
         attempt.first_token_at = Some(now);
+        let gateway = attempt.gateway;
         if let Some(running) = &mut attempt.running {
             running.first_byte();
         }
         if let Some(request) = attempt.request {
             self.tally.first_token(now, now.saturating_sub(self.requests[request].asked_at));
         }
+        self.freed(gateway);
     }
 
     pub(super) fn answer_at(&mut self, key: AttemptKey) {
@@ -156,6 +158,7 @@ impl World<'_> {
         let (gateway, cluster) = (attempt.gateway, attempt.cluster);
         self.gateways[gateway].ended(cluster);
         self.events.after(self.ways[gateway][cluster], Event::CancelAt(key));
+        self.freed(gateway);
     }
 
     /// An engine is told that nobody waits for an attempt any more; its answer may be on its way.

@@ -91,7 +91,7 @@ impl Claim<'_> {
     }
 
     /// Whether it cannot get its first token within its SLO any more, whatever becomes free.
-    fn unreachable<D: Decides>(&self, decider: &D, now: Duration) -> Option<Refused> {
+    fn unreachable<D: Decides>(&self, decider: &mut D, now: Duration) -> Option<Refused> {
         let slo = Duration::from(self.request.slo.filter(|_| self.shed_unreachable)?);
         let request = self.request_at(now);
         let best = decider.best_ttft(&request, self.exclusions)?;

@@ -24,7 +24,7 @@ pub trait Decides {
 
     /// The time to first token that the best candidate promises, from now on; `None` where none promises anything. It may be
     /// more than that where it is in time all the same.
-    fn best_ttft(&self, request: &RoutingRequest<'_>, exclusions: &Exclusions) -> Option<Duration>;
+    fn best_ttft(&mut self, request: &RoutingRequest<'_>, exclusions: &Exclusions) -> Option<Duration>;
 }
 
 /// A place that was taken.
@@ -78,7 +78,7 @@ impl<'a> Decides for Deciding<'a> {
         }
     }
 
-    fn best_ttft(&self, request: &RoutingRequest<'_>, exclusions: &Exclusions) -> Option<Duration> {
+    fn best_ttft(&mut self, request: &RoutingRequest<'_>, exclusions: &Exclusions) -> Option<Duration> {
         let best = best_ttft(self.target?, self.algorithm, request, exclusions, self.state.loads())?;
         // Longer than a `Duration` holds is longer than any SLO.
         Some(best.to_duration().unwrap_or(Duration::MAX))

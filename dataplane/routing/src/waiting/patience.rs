@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::Hold;
 use crate::{Millis, UnavailableReason, Waiting};
 
 /// How long a request waits.
@@ -42,6 +43,11 @@ impl Patience {
     /// When waiting becomes pointless, counted from the arrival: at the deadline, or at the SLO where that is sooner.
     pub fn limit(self, slo: Option<Millis>) -> Duration {
         slo.map_or(self.deadline, |slo| self.deadline.min(slo.into()))
+    }
+
+    /// When a request that is held like this is decided again, whatever happens, counted from the arrival.
+    pub fn due(self, hold: Hold) -> Duration {
+        hold.until.min(self.deadline)
     }
 
     /// Whether a request that gets this answer is refused, and does not wait until it is another.

@@ -65,7 +65,7 @@ impl fmt::Debug for Waiter {
 
 impl Waits for Waiter {
     fn due(&self) -> Duration {
-        self.arrived.saturating_add(self.hold.get().until.min(self.routed.patience().deadline))
+        self.arrived.saturating_add(self.routed.patience().due(self.hold.get()))
     }
 }
 

@@ -27,7 +27,7 @@ impl Decides for Script {
         if request.is_waiting { self.one_of_many } else { self.alone }
     }
 
-    fn best_ttft(&self, _: &RoutingRequest<'_>, _: &Exclusions) -> Option<Duration> {
+    fn best_ttft(&mut self, _: &RoutingRequest<'_>, _: &Exclusions) -> Option<Duration> {
         self.best
     }
 }
