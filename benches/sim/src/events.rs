@@ -2,8 +2,8 @@
 
 use std::{cmp::Reverse, collections::BinaryHeap, time::Duration};
 
-/// Events to come. Of two at the same time the one that was scheduled first comes first, so that a run follows from
-/// its seed alone.
+/// Events to come. Of two at the same time the one that was scheduled first comes first, but for those with a turn, so that
+/// a run follows from its seed alone.
 pub(super) struct Events<E> {
     heap: BinaryHeap<Reverse<Entry<E>>>,
     scheduled: u64,
@@ -12,6 +12,7 @@ pub(super) struct Events<E> {
 
 struct Entry<E> {
     at: Duration,
+    turn: usize,
     number: u64,
     event: E,
 }
@@ -31,8 +32,18 @@ impl<E> Events<E> {
 
     /// Schedules an event this much later.
     pub(super) fn after(&mut self, delay: Duration, event: E) {
+        self.schedule(delay, 0, event);
+    }
+
+    /// Schedules one that comes after all others of that moment, and those in the order of their turns: so it does not
+    /// matter how often somebody who looks in at that moment did so before.
+    pub(super) fn after_others(&mut self, delay: Duration, turn: usize, event: E) {
+        self.schedule(delay, turn + 1, event);
+    }
+
+    fn schedule(&mut self, delay: Duration, turn: usize, event: E) {
         self.scheduled += 1;
-        self.heap.push(Reverse(Entry { at: self.now + delay, number: self.scheduled, event }));
+        self.heap.push(Reverse(Entry { at: self.now + delay, turn, number: self.scheduled, event }));
     }
 
     /// Moves on to the next event, unless that is after `end`.
@@ -49,8 +60,8 @@ impl<E> Events<E> {
 // === impl Entry ===
 
 impl<E> Entry<E> {
-    fn order(&self) -> (Duration, u64) {
-        (self.at, self.number)
+    fn order(&self) -> (Duration, usize, u64) {
+        (self.at, self.turn, self.number)
     }
 }
 
@@ -91,5 +102,16 @@ mod tests {
         assert_eq!((rest.as_str(), events.now()), ("bcd", ms(2)));
         events.after(ms(1), 'e');
         assert_eq!(events.next(ms(2)), None);
+    }
+
+    #[test]
+    fn those_with_a_turn_come_last_and_in_its_order() {
+        let mut events = Events::new();
+        events.after_others(Duration::ZERO, 1, 'd');
+        events.after_others(Duration::ZERO, 0, 'c');
+        events.after(Duration::ZERO, 'a');
+        events.after(Duration::ZERO, 'b');
+        let all: String = std::iter::from_fn(|| events.next(Duration::ZERO)).collect();
+        assert_eq!(all, "abcd");
     }
 }

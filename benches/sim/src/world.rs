@@ -309,7 +309,7 @@ impl World<'_> {
         let at = at.max(now);
         if self.wakes_at[gateway].is_none_or(|known| at < known) {
             self.wakes_at[gateway] = Some(at);
-            self.events.after(at.saturating_sub(now), Event::Wake(gateway));
+            self.events.after_others(at.saturating_sub(now), gateway, Event::Wake(gateway));
         }
     }
 

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use stargate_routing::{
-    Algorithm, Decides, Deciding, DecisionState, Exclusions, NoChoice, RoutingRequest, Running,
-    Taken, UnavailableReason,
+    Algorithm, Decides, Deciding, DecisionState, Exclusions, NoChoice, RoutingRequest, Running, Taken,
+    UnavailableReason,
 };
 
 use super::{foresight::Promise, knowledge::Knowledge};

@@ -216,7 +216,9 @@ impl Knowledge {
         let reports = self.clusters.iter().zip(world.pylons);
         let visible =
             reports.filter_map(|(cluster, pylon)| Some(pylon.first_after(cluster.seen)? + cluster.one_way));
-        visible.min().map(visible_from)
+        // One that came at the moment of a publication, but after it, is in the next one.
+        let next = self.looked_at + Duration::from_nanos(PUBLISH_NANOS);
+        visible.min().map(visible_from).map(|at| if at <= self.looked_at { next } else { at })
     }
 
     /// What a baseline sees.
