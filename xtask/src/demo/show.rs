@@ -90,7 +90,7 @@ fn shares(fleet: &Fleet) -> Result<String> {
         };
         // Null until the table of all slots is built, beside the publishing of snapshots.
         if let Some(shown) = shares.iter().map(share).collect::<Option<Vec<_>>>() {
-            return Ok(format!("of {} slots of hashes {}", target["ranking"]["slots"], shown.join(", ")));
+            return Ok(format!("of {} hash slots {}", target["ranking"]["slots"], shown.join(", ")));
         }
         ensure!(Instant::now() < deadline, "the ranking table of {MODEL} was not built: {target}");
         thread::sleep(POLL_INTERVAL);
