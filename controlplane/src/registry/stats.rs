@@ -36,7 +36,7 @@ const LABEL_BYTES_MAX: usize = 128;
 #[serde(default, deny_unknown_fields)]
 #[expect(
     missing_docs,
-    reason = "the fields of ROUTING.md section 2, documented at `stargate_routing::ClusterStats`"
+    reason = "named in docs/api.md, and told at `stargate_routing::ClusterStats`"
 )]
 pub struct ModelStats {
     #[serde(skip_serializing_if = "Option::is_none")]
