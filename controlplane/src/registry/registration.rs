@@ -6,8 +6,9 @@ use stargate_routing::{Backend, BackendRtt, BackendUid, Nanos, RttSource};
 use tokio::time::Instant;
 
 use super::{
+    identity::Identity,
     report_interval::ReportInterval,
-    request::{Identity, ModelStatus},
+    request::ModelStatus,
     routed_rtt::RoutedRtt,
     stats::{ModelStats, Rate},
 };
