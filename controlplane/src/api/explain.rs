@@ -15,11 +15,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use stargate_dataplane::{ErrorCode, ReadRequest, RequestRefusal, read_request};
 use stargate_routing::{
-    AdmissionRefusal, Candidacy, Decision, DecisionState, Exclusions, ExplainedCluster, Explanation, Method,
-    Seconds, Target, explain,
+    AdmissionRefusal, Algorithm, Candidacy, Decision, DecisionState, Exclusions, ExplainedCluster,
+    Explanation, Method, Seconds, Target, explain,
 };
 
-use super::{body, error::ApiError, room::widening};
+use super::{body, error::ApiError};
 use crate::{config::MethodView, plane::ControlPlane};
 
 /// What is asked.
@@ -182,7 +182,11 @@ fn candidacy_view(candidacy: &Candidacy) -> Value {
 
 /// What the measured reporting of the backends says of the method's limits.
 fn notes(plane: &ControlPlane, target: &Target, method: &Method) -> Vec<String> {
-    let Some(widening) = widening(&method.algorithm) else { return Vec::new() };
+    let widening = match &method.algorithm {
+        Algorithm::WaitAndWiden(parameters) => &parameters.widening,
+        Algorithm::PulsarWaitAndWiden(parameters) => &parameters.widening,
+        _ => return Vec::new(),
+    };
     let registry = plane.registry();
     let mut notes = Vec::new();
     for cluster in &target.clusters {
