@@ -30,6 +30,16 @@ async fn cluster(api: &Api) -> Value {
     target["load"][0].clone()
 }
 
+/// Decides on a request for the target, as a core does, and counts it there.
+fn send(api: &Api, core: &mut DecisionState) -> Running {
+    let request = RoutingRequest { input_tokens: Tokens(10), ..RoutingRequest::default() };
+    let snapshot = api.plane.snapshot().load_full();
+    core.loads().follow(&snapshot);
+    let target = snapshot.target(None, "m").unwrap();
+    let algorithm = &target.policy.method.algorithm;
+    decide_and_enter(target, algorithm, &request, &Exclusions::default(), core, Duration::ZERO).1.unwrap()
+}
+
 #[tokio::test]
 async fn a_target_shows_which_accounting_its_clusters_have_and_why() {
     let api = Api::start(NO_HEALTH);
@@ -95,6 +105,49 @@ async fn handover_is_shown_in_short_and_of_this_gateway_only() {
     assert!(later["report"].as_u64() > handover["report"].as_u64(), "{later} after {handover}");
 }
 
+#[tokio::test]
+async fn a_target_shows_what_of_its_room_requests_that_wait_may_take() {
+    let api =
+        Api::start(&format!("{NO_HEALTH}[routing.models.m]\nalgorithm = 'wait-and-widen'\nmax_queued = 4"));
+    let gateway: GatewayId = "0000beef".parse().unwrap();
+    api.plane.attach(gateway, Observations::default(), Bells::default(), Vec::new);
+    register(&api, 'a').await;
+    let room = async || {
+        let mut room = cluster(&api).await["room"].clone();
+        room.as_object_mut().unwrap().remove("draw").unwrap();
+        room
+    };
+    assert_eq!(
+        room().await,
+        json!({ "share": 1.0, "places": null, "reported_free": null, "left": null }),
+        "no slots are reported"
+    );
+    report(&api, 'a', json!({ "num_running_queries": 8, "max_engine_concurrency": 12 })).await;
+    assert_eq!(
+        room().await,
+        json!({ "share": 1.0, "places": 16, "reported_free": 8, "left": 8 }),
+        "what is polled is not shared"
+    );
+
+    // Eight run, none of them from here: it counts as if one did.
+    let others = json!({ "00c0ffee": { "0": { "through": 8 } } });
+    let stats = json!({ "num_running_queries": 8, "max_engine_concurrency": 12, "attempts": others });
+    report(&api, 'a', stats).await;
+    let expected = |left: u64| json!({ "share": 0.125, "places": 16, "reported_free": 8, "left": left });
+    assert_eq!(room().await, expected(1));
+    let mut core = DecisionState::new();
+    let sent = send(&api, &mut core);
+    core.loads().flush();
+    assert_eq!(room().await, expected(0), "what was sent since the report has taken it");
+    drop(sent);
+    core.loads().flush();
+    assert_eq!(room().await, expected(1), "it has ended");
+
+    let random = json!({ "models": { "m": "random" } });
+    assert_eq!(api.put("/api/v1/config/routing", random).await.0, 200);
+    assert_eq!(cluster(&api).await["room"], Value::Null, "it waits for no room");
+}
+
 /// From a decision to the report that includes it: counted once at every moment.
 #[tokio::test]
 async fn what_was_sent_is_counted_once_before_and_after_it_is_reported() {
@@ -105,16 +158,7 @@ async fn what_was_sent_is_counted_once_before_and_after_it_is_reported() {
     report(&api, 'a', json!({ "attempts": {}, "num_running_queries": 1, "queue_size": 0 })).await;
 
     let mut core = DecisionState::new();
-    let request = RoutingRequest { input_tokens: Tokens(10), ..RoutingRequest::default() };
-    let send = |core: &mut DecisionState| {
-        let snapshot = api.plane.snapshot().load_full();
-        core.loads().follow(&snapshot);
-        let target = snapshot.target(None, "m").unwrap();
-        let algorithm = &target.policy.method.algorithm;
-        let none = Exclusions::default();
-        decide_and_enter(target, algorithm, &request, &none, core, Duration::ZERO).1.unwrap()
-    };
-    let running: Vec<Running> = (0..3).map(|_| send(&mut core)).collect();
+    let running: Vec<Running> = (0..3).map(|_| send(&api, &mut core)).collect();
     let sequences: Vec<_> = running.iter().map(Running::sequence).collect();
     assert_eq!(sequences, [Some(1), Some(2), Some(3)]);
     core.loads().flush();

@@ -17,7 +17,7 @@ fn nothing_makes_nothing() {
 }
 
 #[test]
-fn the_table_of_section_2() {
+fn each_stat_is_aggregated_by_its_own_rule() {
     let first = stats(json!({
         "max_input_tps": 100, "output_tps": 5, "max_output_tps": 50, "queue_size": 1,
         "queued_input_size": 10, "input_processing_queries": 2, "output_generation_queries": 3,

@@ -177,7 +177,7 @@ impl BackendView {
         }
     }
 
-    /// The same with what the source that counts has measured.
+    /// Also with what the source that counts has measured.
     fn with_measurements(mut self, rtt: &Rtt, backend: &Backend, source: RttSource) -> Self {
         let Some(measured) = rtt.measurements(backend, source) else { return self };
         self.last_sample_age_ms = measured.last_age.map(|age| age.as_secs_f64() * 1e3);

@@ -1,4 +1,4 @@
-//! Where in a JSON body something stands, as errors name it.
+//! Where in a JSON body something stands, as errors name it: `models.m.queue_size`.
 
 use std::fmt::Write;
 

@@ -13,6 +13,7 @@ mod explain;
 mod json_path;
 mod probes;
 mod ranking;
+mod room;
 mod routes;
 mod routing;
 mod server;

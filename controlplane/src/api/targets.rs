@@ -16,6 +16,7 @@ use stargate_routing::{Cluster, ClusterIndex, RankingTable, Slot, Snapshot, Targ
 
 use super::{
     error::ApiError,
+    room::{RoomView, widening},
     snapshot::{ClusterView, cluster},
 };
 use crate::{
@@ -60,6 +61,8 @@ struct ClusterLoad {
     #[serde(flatten)]
     view: ClusterView,
     reporting: ReportingView,
+    /// What requests that wait may take; null where the algorithm holds nobody to it.
+    room: Option<RoomView>,
 }
 
 /// The active backends, by how far their stats follow what is sent to them: reservations count where none is polled.
@@ -129,10 +132,12 @@ pub(super) async fn get(
         };
         target.clusters.iter().enumerate().map(share).collect()
     });
+    let widening = widening(&target.policy.method.algorithm);
     let registry = plane.registry();
     let load = |of: &Cluster| ClusterLoad {
         view: cluster(&snapshot, of),
         reporting: ReportingView::of(of, &target.name.model, &registry),
+        room: widening.map(|widening| RoomView::of(of, widening)),
     };
     Ok(Json(Detail {
         summary: summary(target),

@@ -1,4 +1,5 @@
-//! One version of the routing configuration: a document with a number, and where it came from.
+//! One version of the routing configuration: a document with a number of its own, which is never reused, and where it
+//! came from.
 
 use std::sync::Arc;
 

@@ -1,4 +1,5 @@
-//! The log line of a request that failed.
+//! The log line of a request that failed: one a request, with all that an operator asks for, at a level that says
+//! whether it is news.
 
 use stargate_dataplane::{ErrorCode, Failure, Fault};
 

@@ -6,6 +6,7 @@
 mod attempts;
 mod bounded_map;
 mod error;
+mod identity;
 mod registration;
 mod registrations;
 mod report_interval;
@@ -15,9 +16,10 @@ mod stats;
 
 pub use attempts::Attempts;
 pub use error::RegistryError;
+pub use identity::Identity;
 pub use registration::{Lease, Model, Registration};
 pub use registrations::{Registered, Registry};
 pub use report_interval::ReportInterval;
-pub use request::{Identity, ModelRequest, ModelStatus, RegisterRequest, StatsRequest};
+pub use request::{ModelRequest, ModelStatus, RegisterRequest, StatsRequest};
 pub use routed_rtt::RoutedRtt;
 pub use stats::{Labels, ModelStats, QueueTimeEstimates, Rate, Reporting, Requests, TokenCount, UnixMillis};

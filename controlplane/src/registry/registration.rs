@@ -6,8 +6,9 @@ use stargate_routing::{Backend, BackendRtt, BackendUid, Nanos, RttSource};
 use tokio::time::Instant;
 
 use super::{
+    identity::Identity,
     report_interval::ReportInterval,
-    request::{Identity, ModelStatus},
+    request::ModelStatus,
     routed_rtt::RoutedRtt,
     stats::{ModelStats, Rate},
 };
@@ -43,7 +44,7 @@ pub struct Registration {
     backend_uid: BackendUid,
     /// How far it is to that address; measured by the data plane, and by the checks.
     measured_rtt: Arc<BackendRtt>,
-    /// The same, as routing sees it.
+    /// How far it is as routing sees it, without noise.
     routed_rtt: RoutedRtt,
     /// Its form in snapshots, shared by all of them while nothing in it changes.
     published: Option<Arc<Backend>>,
@@ -128,7 +129,7 @@ impl Registration {
         self.measured_rtt.get()
     }
 
-    /// The same, as routing sees it.
+    /// Its round-trip time as routing sees it, without noise.
     pub fn routed_rtt(&self) -> Option<Nanos> {
         self.routed_rtt.get()
     }

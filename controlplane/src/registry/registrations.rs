@@ -14,17 +14,17 @@ use tokio::time::Instant;
 
 use super::{
     error::RegistryError,
+    identity::Identity,
     registration::{Lease, Registration},
-    request::{Identity, ModelRequest, RegisterRequest, StatsRequest},
+    request::{ModelRequest, RegisterRequest, StatsRequest},
     stats::ModelStats,
 };
 use crate::{
     backend_url::Host,
     config::{Config, StaticBackend},
-    engine::Engine,
     health::{CheckReport, HealthState, Thresholds, Transition},
     learn::Sample,
-    names::{BackendId, ClusterId, ModelName},
+    names::{BackendId, ModelName},
 };
 
 /// All registrations.
@@ -127,13 +127,7 @@ impl Registry {
         }
         let length = request.lease_ms.map_or(self.lease_default, |lease| Duration::from_millis(lease.get()));
         let lease = Lease { length, expires_at: now + length };
-        let identity = Identity {
-            url: request.url,
-            cluster_id: request.cluster_id.unwrap_or_else(|| own_cluster(id)),
-            routing_key: request.routing_key,
-            engine: request.engine,
-            health_path: request.engine.and_then(Engine::health_path),
-        };
+        let identity = Identity::of_request(id, &request);
         let count = self.backends.len();
         let (uid, is_new) = match self.backends.get_mut(id) {
             Some(Registration { lease: None, .. }) => {
@@ -272,14 +266,7 @@ impl Registry {
     }
 
     fn add_static(&mut self, backend: &StaticBackend) {
-        let identity = Identity {
-            url: backend.url.clone(),
-            cluster_id: backend.cluster_id.clone().unwrap_or_else(|| own_cluster(&backend.id)),
-            routing_key: backend.routing_key.clone(),
-            engine: backend.engine,
-            health_path: backend.health_path.clone().or_else(|| backend.engine.and_then(Engine::health_path)),
-        };
-        self.insert(&backend.id, identity, None, HealthState::unknown(), None);
+        self.insert(&backend.id, Identity::of_static(backend), None, HealthState::unknown(), None);
         let request = ModelRequest::of_static(backend);
         self.set_models(
             &backend.id,
@@ -335,33 +322,6 @@ impl Registry {
             self.revision += 1;
             self.backends_revision += 1;
         }
-    }
-}
-
-/// A backend that names no cluster is one of its own.
-fn own_cluster(id: &BackendId) -> ClusterId {
-    const { assert!(ClusterId::MAX_BYTES >= BackendId::MAX_BYTES) };
-    ClusterId::new(id.as_str()).expect("every backend id is a cluster id")
-}
-
-// === impl Identity ===
-
-impl Identity {
-    fn check_unchanged(&self, requested: &Self) -> Result<(), RegistryError> {
-        fn text<T: serde::Serialize>(value: &T) -> String {
-            serde_json::to_string(value).unwrap_or_default()
-        }
-        for (field, registered, requested) in [
-            ("url", text(&self.url), text(&requested.url)),
-            ("cluster_id", text(&self.cluster_id), text(&requested.cluster_id)),
-            ("routing_key", text(&self.routing_key), text(&requested.routing_key)),
-            ("engine", text(&self.engine), text(&requested.engine)),
-        ] {
-            if registered != requested {
-                return Err(RegistryError::IdentityChanged { field, registered, requested });
-            }
-        }
-        Ok(())
     }
 }
 

@@ -9,7 +9,6 @@ use crate::{
     backend_url::BackendUrl,
     config::{LEASE_MS_MAX, LEASE_MS_MIN, StaticBackend},
     engine::Engine,
-    health_path::HealthPath,
     names::{ClusterId, ModelName, RoutingKey},
     ranged::Whole,
 };
@@ -63,21 +62,6 @@ pub enum ModelStatus {
 pub struct StatsRequest {
     /// Stats of some or all of its models.
     pub models: BTreeMap<ModelName, ModelStats>,
-}
-
-/// What may not change while a registration lives.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Identity {
-    /// Where it is.
-    pub url: BackendUrl,
-    /// Its cluster.
-    pub cluster_id: ClusterId,
-    /// The scope that it serves.
-    pub routing_key: Option<RoutingKey>,
-    /// Which engine it is.
-    pub engine: Option<Engine>,
-    /// Where its health is asked, when not at the configured default.
-    pub health_path: Option<HealthPath>,
 }
 
 /// An empty string is as good as none: agents template these fields.

@@ -34,10 +34,7 @@ const LABEL_BYTES_MAX: usize = 128;
 /// Stats of one model of one backend; all optional. A throughput of 0 counts as not reported.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-#[expect(
-    missing_docs,
-    reason = "the fields of ROUTING.md section 2, documented at `stargate_routing::ClusterStats`"
-)]
+#[expect(missing_docs, reason = "named in docs/api.md, and told at `stargate_routing::ClusterStats`")]
 pub struct ModelStats {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_mean_input_tps: Option<Rate>,

@@ -1,4 +1,6 @@
 //! Ends registrations whose lease runs out.
+//!
+//! It sleeps until the next one may, and looks again then and at each registration: a report only puts the end off.
 
 use std::sync::Arc;
 
