@@ -126,3 +126,23 @@ impl Drop for Registration {
         level.set(level.get() - 1);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_connections_are_open_on_all_cores_than_may_be_and_each_is_counted_once() {
+        let shared = Arc::new(Shared::default());
+        let core = |cpu| Rc::new(Clients::new(Arc::new(Levels::new(cpu, "none")), shared.clone()));
+        let (one, other) = (core(0), core(1));
+        let open = [one.open(2).unwrap(), other.open(2).unwrap()];
+        for core in [&one, &other] {
+            assert!(core.open(2).is_none());
+            assert_eq!(shared.connections.load(Relaxed), 2, "one that was not let in is not counted");
+        }
+        drop(open);
+        assert_eq!(shared.connections.load(Relaxed), 0);
+        assert!(one.open(2).is_some());
+    }
+}

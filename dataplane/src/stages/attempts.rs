@@ -52,30 +52,17 @@ pub(crate) async fn respond(
             }
             Err(Unserved::ClientLeft) => return Err(Unserved::ClientLeft),
         };
-        let Placement { backend, cluster, cluster_id, reserved, selection, expected_queue } = placement;
         exchange.attempts += 1;
-        exchange.selection = Some(selection);
-        exchange.backend = Some(backend.clone());
-        let mut message = core.buffers.take();
-        let body_bytes = body.bytes(&client.inbound);
-        let told = Told {
-            id: &exchange.id,
-            model: &derived.model,
-            input_tokens: derived.input_tokens,
-            affinity_key: derived.affinity_key.as_deref(),
-            priority: derived.headers.priority,
-            expected_queue,
-            stamp: reserved.sequence().map(|sequence| core.stamp(sequence)),
-            body_length: body_bytes.len(),
-        };
-        upstream_request::write_head(&mut message, head, &client.inbound, &backend, &told);
-        let outbound = Outbound::new(message, body_bytes, head);
-        let end = attempt(core, &mut client.watch, &backend, outbound).await;
+        exchange.selection = Some(placement.selection);
+        exchange.backend = Some(placement.backend.clone());
+        let outbound = outbound(core, exchange, head, &client.inbound, derived, body, &placement);
+        let end = attempt(core, &mut client.watch, &placement.backend, outbound).await;
         let verdict = end.setback().map_or(RetryVerdict::Stands, |setback| {
             retries.judge(setback, Instant::now(), &mut core.retry_budget.borrow_mut())
         });
         let left_out = match (verdict, end) {
             (RetryVerdict::Stands, AttemptEnd::Responded(response)) => {
+                let Placement { reserved, cluster_id, .. } = placement;
                 return Ok(Answered { response, reserved, cluster_id });
             }
             (RetryVerdict::Stands, AttemptEnd::Failed(failure)) => {
@@ -96,14 +83,45 @@ pub(crate) async fn respond(
                 return Err(Unserved::ClientLeft);
             }
         };
-        let is_left_out = match left_out {
-            LeftOut::KeptConnections => {
-                core.pool.borrow_mut().forget(backend.uid);
-                true
-            }
-            LeftOut::Backend => exclusions.exclude_backend(backend.uid),
-            LeftOut::Cluster => exclusions.exclude_cluster(cluster),
-        };
-        debug_assert!(is_left_out, "settings bound the attempts to what can be excluded");
+        leave_out(core, &mut exclusions, left_out, &placement);
     }
+}
+
+/// What is sent to the backend chosen.
+fn outbound<'a>(
+    core: &Core,
+    exchange: &Exchange,
+    head: &RequestHead,
+    inbound: &'a [u8],
+    derived: &Derived,
+    body: &'a Body,
+    placement: &Placement,
+) -> Outbound<'a> {
+    let mut message = core.buffers.take();
+    let body_bytes = body.bytes(inbound);
+    let told = Told {
+        id: &exchange.id,
+        model: &derived.model,
+        input_tokens: derived.input_tokens,
+        affinity_key: derived.affinity_key.as_deref(),
+        priority: derived.headers.priority,
+        expected_queue: placement.expected_queue,
+        stamp: placement.reserved.sequence().map(|sequence| core.stamp(sequence)),
+        body_length: body_bytes.len(),
+    };
+    upstream_request::write_head(&mut message, head, inbound, &placement.backend, &told);
+    Outbound::new(message, body_bytes, head)
+}
+
+/// Has the next attempt do without what was at fault in the one that was made of `placement`.
+fn leave_out(core: &Core, exclusions: &mut Exclusions, left_out: LeftOut, placement: &Placement) {
+    let is_left_out = match left_out {
+        LeftOut::KeptConnections => {
+            core.pool.borrow_mut().forget(placement.backend.uid);
+            true
+        }
+        LeftOut::Backend => exclusions.exclude_backend(placement.backend.uid),
+        LeftOut::Cluster => exclusions.exclude_cluster(placement.cluster),
+    };
+    debug_assert!(is_left_out, "settings bound the attempts to what can be excluded");
 }

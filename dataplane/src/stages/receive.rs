@@ -77,12 +77,11 @@ fn refusal_of(error: &RequestRefused) -> Refusal {
 
 /// Reads the body that `head` announces.
 pub(crate) async fn body(client: &mut Client, core: &Core, head: &RequestHead) -> Result<Body, Unserved> {
-    let place = match head.body {
-        BodyFraming::None => return Ok(Body::inbound(head.length..head.length, None)),
-        BodyFraming::Length(length) => return with_length(client, core, head, length).await,
-        BodyFraming::Chunked => chunked(client, core, head).await?,
-    };
-    Ok(place)
+    match head.body {
+        BodyFraming::None => Ok(Body::inbound(head.length..head.length, None)),
+        BodyFraming::Length(length) => with_length(client, core, head, length).await,
+        BodyFraming::Chunked => chunked(client, core, head).await,
+    }
 }
 
 async fn with_length(
