@@ -1,4 +1,6 @@
 //! What an engine of either kind has for its requests: slots, KV memory, and the queue before them; and what it says of these.
+//!
+//! How fast anything goes, and who is given what when, is for the kinds to say.
 
 use super::{
     super::model::{AttemptKey, EngineState},
