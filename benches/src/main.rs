@@ -3,6 +3,8 @@
 //! `mock-engine` stands in for a real inference engine, `load` drives any HTTP endpoint and accounts for
 //! what it costs, `peers` runs both around several proxies in alternating rounds, `scenario` around one
 //! gateway whose routing is at stake; `sim` runs the decisions alone, in virtual time.
+//!
+//! Only the command line is here: what it runs are the crates in the folders beside this one.
 
 use std::process::ExitCode;
 

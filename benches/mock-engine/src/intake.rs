@@ -127,7 +127,7 @@ impl Intake {
     }
 
     async fn read_chunked(&mut self, start: usize) -> Result<(Vec<u8>, usize), End> {
-        let mut decoder = ChunkedDecoder::new();
+        let mut decoder = ChunkedDecoder::default();
         let mut body = Vec::new();
         let mut at = start;
         loop {

@@ -1,4 +1,6 @@
 //! What is asked for, and its JSON body: of the size that was asked for, and as short as it can be where its fields need more.
+//!
+//! A body knows nothing of the head before it, nor of which request it is sent with.
 
 use serde_json::{Value, json};
 

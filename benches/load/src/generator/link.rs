@@ -266,7 +266,7 @@ impl BodyCheck {
         Self {
             framing: head.framing,
             remaining,
-            chunks: ChunkedDecoder::new(),
+            chunks: ChunkedDecoder::default(),
             scanner: head.event_stream.then(SseScanner::new),
             last_byte: 0,
         }

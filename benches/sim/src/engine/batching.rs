@@ -12,22 +12,20 @@ use self::step::Steps;
 use super::{
     super::model::{AttemptKey, EngineState, Happening, Job, What},
     clock::Picos,
-    kv_cache::{KvCache, Lease, Sequence},
-    queue::{Queue, Waiting},
+    kv_cache::{Lease, Sequence},
+    queue::Waiting,
+    room::Room,
 };
 
 /// What [`super::EngineSpec::Batching`] describes.
 pub(super) struct BatchingEngine {
-    slots: usize,
+    room: Room,
     batched_tokens: u32,
     costs: Costs,
     /// Steps that are taken together at most.
     steps_max: u32,
-    cache: KvCache,
-    queue: Queue,
     /// In the order in which they began.
     running: Vec<Running>,
-    prompt_tokens: u64,
     steps: Option<Steps>,
 }
 
@@ -83,25 +81,16 @@ impl Running {
 
 impl BatchingEngine {
     /// The budget of a step covers a token for each slot.
-    pub(super) fn new(slots: usize, batched_tokens: u32, costs: Costs, cache: KvCache) -> Self {
-        Self {
-            slots,
-            batched_tokens,
-            costs,
-            steps_max: STEPS_MAX,
-            cache,
-            queue: Queue::default(),
-            running: Vec::with_capacity(slots),
-            prompt_tokens: 0,
-            steps: None,
-        }
+    pub(super) fn new(room: Room, batched_tokens: u32, costs: Costs) -> Self {
+        let running = Vec::with_capacity(room.slots);
+        Self { room, batched_tokens, costs, steps_max: STEPS_MAX, running, steps: None }
     }
 
     pub(super) fn arrive(&mut self, now: Picos, job: Job) {
-        if self.queue.is_empty() && self.running.len() < self.slots {
+        if self.room.queue.is_empty() && self.running.len() < self.room.slots {
             self.interrupt(now);
         }
-        self.queue.push(Waiting { job, since: now, generated: 0, leftover: None });
+        self.room.queue.push(Waiting { job, since: now, generated: 0, leftover: None });
     }
 
     pub(super) fn advance(&mut self, now: Picos, happened: &mut Vec<Happening>) {
@@ -120,13 +109,13 @@ impl BatchingEngine {
     pub(super) fn next_due(&self) -> Option<Picos> {
         match &self.steps {
             Some(steps) => Some(steps.ends),
-            None => self.queue.first().map(|first| first.since),
+            None => self.room.queue.first().map(|first| first.since),
         }
     }
 
     pub(super) fn cancel(&mut self, now: Picos, attempt: AttemptKey) -> bool {
         self.interrupt(now);
-        if self.queue.remove(attempt) {
+        if self.room.queue.remove(attempt) {
             return true;
         }
         let Some(place) = self.running.iter().position(|running| running.job.attempt == attempt) else {
@@ -140,41 +129,25 @@ impl BatchingEngine {
 
     pub(super) fn crash(&mut self) -> Vec<AttemptKey> {
         let running = self.running.drain(..).map(|running| running.job.attempt);
-        let attempts = running.chain(self.queue.clear()).collect();
-        self.prompt_tokens = 0;
+        let attempts = running.chain(self.room.clear()).collect();
         self.steps = None;
-        self.cache.clear();
         attempts
     }
 
     pub(super) fn state(&self) -> EngineState {
-        let running = self.running.len() as u64;
         let prefills = self.running.iter().filter(|running| running.phase != Phase::Decode);
         let (in_prefill, to_prefill) = prefills
             .fold((0, 0), |(count, tokens), running| (count + 1, tokens + u64::from(running.to_prefill())));
-        EngineState {
-            running,
-            queued: self.queue.len() as u64,
-            queued_tokens: self.queue.tokens() + to_prefill,
-            in_prefill,
-            in_decode: running - in_prefill,
-            total_tokens: self.prompt_tokens + self.queue.prompt_tokens(),
-            kv_capacity_tokens: self.cache.capacity_tokens(),
-            kv_used_tokens: self.cache.used_tokens(),
-        }
+        self.room.state(in_prefill, self.running.len() as u64 - in_prefill, to_prefill)
     }
 
-    /// Running and queued.
-    pub(super) fn requests(&self) -> usize {
-        self.running.len() + self.queue.len()
+    /// Requests that have a slot.
+    pub(super) fn running(&self) -> usize {
+        self.running.len()
     }
 
-    pub(super) fn slots(&self) -> usize {
-        self.slots
-    }
-
-    pub(super) fn cache(&self) -> &KvCache {
-        &self.cache
+    pub(super) fn room(&self) -> &Room {
+        &self.room
     }
 
     /// Something is different from the next step on.
@@ -199,7 +172,7 @@ impl BatchingEngine {
             if running.phase == Phase::Decode {
                 // The first step's room was taken before it, and so is that of the step after these.
                 let next = u32::from(over < count);
-                self.cache.grow(&mut running.lease, running.computed + over + next);
+                self.room.cache.grow(&mut running.lease, running.computed + over + next);
                 running.computed += over;
                 running.generated += over;
             }
@@ -214,7 +187,7 @@ impl BatchingEngine {
             if let Phase::Prefill { chunk } = running.phase {
                 running.computed += chunk;
                 let sequence = running.sequence();
-                self.cache.computed(&mut running.lease, &sequence, running.computed);
+                self.room.cache.computed(&mut running.lease, &sequence, running.computed);
                 if running.to_prefill() == 0 {
                     if running.generated == 0 {
                         happened.push(Happening { attempt, what: What::FirstToken });
@@ -265,8 +238,8 @@ impl BatchingEngine {
                 continue;
             }
             let tokens = running.computed + 1;
-            if u64::from(self.cache.lacks(&running.lease, tokens)) <= self.cache.available() {
-                self.cache.grow(&mut running.lease, tokens);
+            if u64::from(self.room.cache.lacks(&running.lease, tokens)) <= self.room.cache.available() {
+                self.room.cache.grow(&mut running.lease, tokens);
                 decoding.requests += 1;
                 decoding.tokens += u64::from(tokens);
                 place += 1;
@@ -281,30 +254,30 @@ impl BatchingEngine {
     fn preempt(&mut self, at: Picos, running: Running) {
         let Running { job, generated, .. } = running;
         let leftover = self.release(running);
-        self.queue.push_first(Waiting { job, since: at, generated, leftover });
+        self.room.queue.push_first(Waiting { job, since: at, generated, leftover });
     }
 
     /// Gives slots to those who have been waiting since before the step, as far as there are slots, room and budget:
     /// whether nobody could begin in the next step if it brings nothing new.
     fn begin(&mut self, at: Picos, budget: &mut u32, happened: &mut Vec<Happening>) -> bool {
-        while let Some(&waiting) = self.queue.first() {
+        while let Some(&waiting) = self.room.queue.first() {
             if waiting.since > at || waiting.since == at && !self.running.is_empty() {
                 return false;
             }
-            if self.running.len() == self.slots || *budget == 0 {
+            if self.running.len() == self.room.slots || *budget == 0 {
                 return true;
             }
             let sequence = waiting.sequence();
             let tokens = sequence.tokens();
-            let Some((lease, cached)) = self.cache.admit(&sequence, tokens, waiting.leftover) else {
+            let Some((lease, cached)) = self.room.cache.admit(&sequence, tokens, waiting.leftover) else {
                 return true;
             };
-            self.queue.pop();
+            self.room.queue.pop();
             let Waiting { job, generated, .. } = waiting;
             let prompt_tokens = job.prompt.tokens();
             let cached_tokens = cached.min(prompt_tokens.saturating_sub(1));
             happened.push(Happening { attempt: job.attempt, what: What::Began { cached_tokens } });
-            self.prompt_tokens += u64::from(prompt_tokens);
+            self.room.prompt_tokens += u64::from(prompt_tokens);
             let chunk = (tokens - cached).min(*budget);
             *budget -= chunk;
             self.running.push(Running {
@@ -331,18 +304,18 @@ impl BatchingEngine {
 
     /// Whether all can decode so many steps.
     fn has_room_for(&self, steps: u32) -> bool {
-        let available = self.cache.available();
+        let available = self.room.cache.available();
         // No request takes more blocks than steps: that is quickly told, and mostly enough.
         self.running.len() as u64 * u64::from(steps) <= available || {
-            let lacks = |running: &Running| self.cache.lacks(&running.lease, running.computed + steps);
+            let lacks = |running: &Running| self.room.cache.lacks(&running.lease, running.computed + steps);
             self.running.iter().map(|running| u64::from(lacks(running))).sum::<u64>() <= available
         }
     }
 
     fn release(&mut self, running: Running) -> Option<super::kv_cache::Leftover> {
-        self.prompt_tokens -= u64::from(running.job.prompt.tokens());
+        self.room.prompt_tokens -= u64::from(running.job.prompt.tokens());
         let sequence = running.sequence();
-        self.cache.release(running.lease, &sequence, running.computed)
+        self.room.cache.release(running.lease, &sequence, running.computed)
     }
 }
 

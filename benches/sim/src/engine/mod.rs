@@ -6,6 +6,7 @@ mod batching;
 mod clock;
 mod kv_cache;
 mod queue;
+mod room;
 mod slots;
 mod spec;
 
@@ -15,7 +16,8 @@ pub(super) use self::spec::EngineSpec;
 use self::{
     batching::BatchingEngine,
     clock::{Clock, Picos},
-    kv_cache::{KvCache, Sequence},
+    kv_cache::Sequence,
+    room::Room,
     slots::SlotEngine,
 };
 use super::model::{AttemptKey, EngineState, Happening, Job, Prompt};
@@ -96,24 +98,21 @@ impl Engine {
     }
 
     pub(super) fn slots(&self) -> u64 {
-        match &self.kind {
-            Kind::Slots(engine) => engine.slots() as u64,
-            Kind::Batching(engine) => engine.slots() as u64,
-        }
+        self.room().slots as u64
     }
 
     /// Whether a request that arrives now finds a slot, beside those that wait already.
     pub(super) fn has_free_slot(&self) -> bool {
-        let requests = match &self.kind {
-            Kind::Slots(engine) => engine.requests(),
-            Kind::Batching(engine) => engine.requests(),
+        let running = match &self.kind {
+            Kind::Slots(engine) => engine.running(),
+            Kind::Batching(engine) => engine.running(),
         };
-        (requests as u64) < self.slots()
+        running + self.room().queue.len() < self.room().slots
     }
 
     /// Tokens of this prompt's beginning that its cache holds: what an oracle knows. Changes nothing.
     pub(super) fn cached_tokens(&self, prompt: &Prompt) -> u32 {
-        self.cache().cached_tokens(&Sequence { prompt: *prompt, generated: 0 })
+        self.room().cache.cached_tokens(&Sequence { prompt: *prompt, generated: 0 })
     }
 
     fn work(&mut self, now: Duration) -> Picos {
@@ -121,10 +120,10 @@ impl Engine {
         self.clock.work(now)
     }
 
-    fn cache(&self) -> &KvCache {
+    fn room(&self) -> &Room {
         match &self.kind {
-            Kind::Slots(engine) => engine.cache(),
-            Kind::Batching(engine) => engine.cache(),
+            Kind::Slots(engine) => engine.room(),
+            Kind::Batching(engine) => engine.room(),
         }
     }
 }

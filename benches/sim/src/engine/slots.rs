@@ -12,22 +12,20 @@ use slab::Slab;
 use super::{
     super::model::{AttemptKey, EngineState, Happening, Job, What},
     clock::Picos,
-    kv_cache::{KvCache, Lease, Sequence},
-    queue::{Queue, Waiting},
+    kv_cache::{Lease, Sequence},
+    queue::Waiting,
+    room::Room,
 };
 
 /// What [`super::EngineSpec::Slots`] describes.
 pub(super) struct SlotEngine {
-    slots: usize,
+    room: Room,
     /// Tokens/s: of all prompts one after the other, and of each answer.
     prefill_tps: f64,
     decode_tps: f64,
-    cache: KvCache,
-    queue: Queue,
     /// The first in the queue has been refused, and nothing has changed since then.
     is_first_refused: bool,
     running: Slab<Running>,
-    prompt_tokens: u64,
     /// Those whose prefill is not over, in its order, and what they have to compute together.
     prefills: VecDeque<usize>,
     prefill_tokens: u64,
@@ -54,16 +52,14 @@ struct Prefill {
 // === impl SlotEngine ===
 
 impl SlotEngine {
-    pub(super) fn new(slots: usize, prefill_tps: f64, decode_tps: f64, cache: KvCache) -> Self {
+    pub(super) fn new(room: Room, prefill_tps: f64, decode_tps: f64) -> Self {
+        let slots = room.slots;
         Self {
-            slots,
+            room,
             prefill_tps,
             decode_tps,
-            cache,
-            queue: Queue::default(),
             is_first_refused: false,
             running: Slab::with_capacity(slots),
-            prompt_tokens: 0,
             prefills: VecDeque::with_capacity(slots),
             prefill_tokens: 0,
             prefill: None,
@@ -75,7 +71,7 @@ impl SlotEngine {
 
     pub(super) fn arrive(&mut self, now: Picos, job: Job) {
         self.now = now;
-        self.queue.push(Waiting { job, since: now, generated: 0, leftover: None });
+        self.room.queue.push(Waiting { job, since: now, generated: 0, leftover: None });
     }
 
     pub(super) fn advance(&mut self, now: Picos, happened: &mut Vec<Happening>) {
@@ -96,7 +92,7 @@ impl SlotEngine {
     }
 
     pub(super) fn next_due(&self) -> Option<Picos> {
-        if !self.queue.is_empty() && !self.is_first_refused {
+        if !self.room.queue.is_empty() && !self.is_first_refused {
             return Some(self.now);
         }
         self.next_end()
@@ -104,7 +100,7 @@ impl SlotEngine {
 
     pub(super) fn cancel(&mut self, now: Picos, attempt: AttemptKey) -> bool {
         self.now = now;
-        if self.queue.remove(attempt) {
+        if self.room.queue.remove(attempt) {
             // Whoever waits behind it may begin.
             self.is_first_refused = false;
             return true;
@@ -132,41 +128,27 @@ impl SlotEngine {
 
     pub(super) fn crash(&mut self) -> Vec<AttemptKey> {
         let running = self.running.drain().map(|running| running.job.attempt);
-        let attempts = running.chain(self.queue.clear()).collect();
+        let attempts = running.chain(self.room.clear()).collect();
         self.is_first_refused = false;
-        self.prompt_tokens = 0;
         self.prefills.clear();
         self.prefill_tokens = 0;
         self.prefill = None;
         self.decodes.clear();
-        self.cache.clear();
         attempts
     }
 
     pub(super) fn state(&self) -> EngineState {
-        EngineState {
-            running: self.running.len() as u64,
-            queued: self.queue.len() as u64,
-            queued_tokens: self.queue.tokens() + self.prefill_tokens - u64::from(self.prefilled(self.now)),
-            in_prefill: self.prefills.len() as u64,
-            in_decode: self.decodes.len() as u64,
-            total_tokens: self.prompt_tokens + self.queue.prompt_tokens(),
-            kv_capacity_tokens: self.cache.capacity_tokens(),
-            kv_used_tokens: self.cache.used_tokens(),
-        }
+        let to_prefill = self.prefill_tokens - u64::from(self.prefilled(self.now));
+        self.room.state(self.prefills.len() as u64, self.decodes.len() as u64, to_prefill)
     }
 
-    /// Running and queued.
-    pub(super) fn requests(&self) -> usize {
-        self.running.len() + self.queue.len()
+    /// Requests that have a slot.
+    pub(super) fn running(&self) -> usize {
+        self.running.len()
     }
 
-    pub(super) fn slots(&self) -> usize {
-        self.slots
-    }
-
-    pub(super) fn cache(&self) -> &KvCache {
-        &self.cache
+    pub(super) fn room(&self) -> &Room {
+        &self.room
     }
 
     fn next_decode_end(&self) -> Option<Picos> {
@@ -181,17 +163,17 @@ impl SlotEngine {
 
     /// Gives slots to those who have been waiting by then, as far as there are any.
     fn begin(&mut self, at: Picos, happened: &mut Vec<Happening>) {
-        while let Some(&waiting) = self.queue.first()
+        while let Some(&waiting) = self.room.queue.first()
             && waiting.since <= at
         {
             let Some((lease, cached_tokens)) = self.admit(at, &waiting) else {
                 self.is_first_refused = true;
                 return;
             };
-            self.queue.pop();
+            self.room.queue.pop();
             let Waiting { job, .. } = waiting;
             happened.push(Happening { attempt: job.attempt, what: What::Began { cached_tokens } });
-            self.prompt_tokens += u64::from(job.prompt.tokens());
+            self.room.prompt_tokens += u64::from(job.prompt.tokens());
             self.prefill_tokens += u64::from(to_compute(&job, cached_tokens));
             let key = self.running.insert(Running { job, lease, cached: cached_tokens });
             self.prefills.push_back(key);
@@ -203,20 +185,20 @@ impl SlotEngine {
     }
 
     fn admit(&mut self, at: Picos, waiting: &Waiting) -> Option<(Lease, u32)> {
-        if self.running.len() == self.slots {
+        if self.running.len() == self.room.slots {
             return None;
         }
         if let Some(&first) = self.prefills.front() {
             let computed = self.running[first].cached + self.prefilled(at);
             self.share(first, computed);
         }
-        self.cache.admit(&waiting.sequence(), all_tokens(&waiting.job), None)
+        self.room.cache.admit(&waiting.sequence(), all_tokens(&waiting.job), None)
     }
 
     /// Lets others find what a request has computed so far.
     fn share(&mut self, key: usize, computed: u32) {
         let Running { job, lease, .. } = &mut self.running[key];
-        self.cache.computed(lease, &Sequence { prompt: job.prompt, generated: 0 }, computed);
+        self.room.cache.computed(lease, &Sequence { prompt: job.prompt, generated: 0 }, computed);
     }
 
     fn start_prefill(&mut self, at: Picos) {
@@ -277,9 +259,9 @@ impl SlotEngine {
 
     fn release(&mut self, key: usize, computed: u32) {
         let Running { job, lease, .. } = self.running.remove(key);
-        self.prompt_tokens -= u64::from(job.prompt.tokens());
+        self.room.prompt_tokens -= u64::from(job.prompt.tokens());
         let generated = computed.saturating_sub(job.prompt.tokens());
-        self.cache.release(lease, &Sequence { prompt: job.prompt, generated }, computed);
+        self.room.cache.release(lease, &Sequence { prompt: job.prompt, generated }, computed);
     }
 }
 

@@ -10,6 +10,7 @@ use super::{
     batching::{BatchingEngine, Costs},
     clock::{Clock, Picos},
     kv_cache::KvCache,
+    room::Room,
     slots::SlotEngine,
 };
 
@@ -107,8 +108,8 @@ impl EngineSpec {
     pub(crate) fn build(&self) -> Engine {
         let kind = match *self {
             Self::Slots { slots, prefill_tps, decode_tps, kv_tokens, block_tokens } => {
-                let cache = KvCache::new(kv_tokens, block_tokens);
-                Kind::Slots(SlotEngine::new(slots as usize, prefill_tps, decode_tps, cache))
+                let room = Room::new(slots as usize, KvCache::new(kv_tokens, block_tokens));
+                Kind::Slots(SlotEngine::new(room, prefill_tps, decode_tps))
             }
             Self::Batching {
                 slots,
@@ -126,8 +127,8 @@ impl EngineSpec {
                     decode: Picos::from_seconds(decode_us_per_request / 1e6),
                     context_token: Picos::from_seconds(context_us_per_1k_tokens / 1e9),
                 };
-                let cache = KvCache::new(kv_tokens, block_tokens);
-                Kind::Batching(BatchingEngine::new(slots as usize, batched_tokens, costs, cache))
+                let room = Room::new(slots as usize, KvCache::new(kv_tokens, block_tokens));
+                Kind::Batching(BatchingEngine::new(room, batched_tokens, costs))
             }
         };
         Engine { clock: Clock::new(), now: Duration::ZERO, kind }

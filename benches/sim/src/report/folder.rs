@@ -137,7 +137,7 @@ mod tests {
         fs::write(folder.path().join("notes.txt"), "mine").expect("a file");
         let mut readme = fs::read_to_string(folder.path().join(README)).expect("a README");
         for elsewhere in [&*kept.to_string_lossy(), "../outside/kept.svg", "notes.txt", ".svg"] {
-            readme.push_str(&format!("![mine]({elsewhere})\n"));
+            readme.extend(["![mine](", elsewhere, ")\n"]);
         }
         fs::write(folder.path().join(README), readme).expect("a README");
 

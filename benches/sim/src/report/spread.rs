@@ -1,4 +1,6 @@
 //! A figure over seeds: its mean and its range, which is all that a reader is told of the runs.
+//!
+//! Which figure it is, and how many digits of it are shown, it does not know.
 
 use serde::{Serialize, Serializer};
 

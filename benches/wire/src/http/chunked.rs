@@ -9,9 +9,10 @@ const MAX_SIZE_DIGITS: u8 = 15;
 const MAX_SKIPPED_BYTES: u32 = 16 * 1024;
 
 /// Where in the coding the next byte stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
     /// First digit of a size not seen yet.
+    #[default]
     SizeStart,
     /// Within the digits of a size.
     Size(u8),
@@ -41,8 +42,8 @@ enum State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
 
-/// Decoder of one chunked body.
-#[derive(Clone, Debug)]
+/// Decoder of one chunked body. The default one is at the body's first byte.
+#[derive(Clone, Debug, Default)]
 pub struct ChunkedDecoder {
     state: State,
     remaining: u64,
@@ -52,11 +53,6 @@ pub struct ChunkedDecoder {
 // === impl ChunkedDecoder ===
 
 impl ChunkedDecoder {
-    /// A decoder at the first byte of a body.
-    pub fn new() -> Self {
-        Self { state: State::SizeStart, remaining: 0, skipped: 0 }
-    }
-
     /// Whether the last chunk and its trailers were seen.
     pub fn is_done(&self) -> bool {
         self.state == State::Done
@@ -124,7 +120,7 @@ mod tests {
     use super::*;
 
     fn decode(input: &[u8], step: usize) -> Result<(Vec<u8>, usize, bool), Malformed> {
-        let mut decoder = ChunkedDecoder::new();
+        let mut decoder = ChunkedDecoder::default();
         let mut data = Vec::new();
         let mut used = 0;
         for part in input.chunks(step) {

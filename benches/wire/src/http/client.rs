@@ -82,7 +82,7 @@ impl Client {
         };
         let mut pending = buffer.split_off(head.bytes);
         let mut body = Vec::new();
-        let mut decoder = ChunkedDecoder::new();
+        let mut decoder = ChunkedDecoder::default();
         loop {
             match head.framing {
                 Framing::Length(length) => {

@@ -1,4 +1,6 @@
 //! Sockets, threads and clocks: what the kernel gives, made safe to use from one monoio thread.
+//!
+//! Nothing here knows HTTP, or what a connection is for.
 
 pub mod accept;
 pub mod cpu;
