@@ -124,6 +124,7 @@ impl Algorithm {
     }
 
     /// Chooses a cluster.
+    #[inline]
     pub(crate) fn choose(
         &self,
         question: &Question<'_>,

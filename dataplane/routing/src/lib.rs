@@ -61,13 +61,13 @@ pub use load::{
     stats::{Accounting, ClusterStats, RoomShare},
 };
 pub use policy::{Admission, Method, Policy, WaitOrder, Waiting, policy_fields::PolicyFields};
-pub use ranking::{Ranking, seed::Seed, slot::Slot, table::RankingTable};
+pub use ranking::{seed::Seed, slot::Slot, table::RankingTable};
 pub use request::{Exclusions, RoutingRequest};
 pub use rtt::{
     BackendRtt, RttSource,
     recent::{RecentRtts, RttSample},
 };
 pub use selection::{comparator::Comparator, queue_slo::QueueSlo, sample::SampleCount, widening::Widening};
-pub use snapshot::{Snapshot, target::Target};
+pub use snapshot::{Snapshot, ranking::Ranking, target::Target};
 pub use units::{Millis, Nanos, Seconds, Tokens, TokensPerSecond};
 pub use wait_queue::{Ticket, WaitQueue};
