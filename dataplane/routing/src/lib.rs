@@ -17,6 +17,7 @@ mod decision;
 mod explain;
 mod fields;
 mod load;
+mod names;
 mod policy;
 mod ranking;
 mod request;

@@ -8,7 +8,7 @@ use super::{
     counter::Amount,
     stats::{Accounting, ClusterStats, Left},
 };
-use crate::{Seconds, Tokens, fields::field::words};
+use crate::{Seconds, Tokens, fields::field::words, names::names};
 
 /// Stats with this gateway's own load added, as they are for a request of one priority: what a decision compares.
 #[derive(Clone, Copy, Debug)]
@@ -163,18 +163,10 @@ impl<'a> EffectiveStats<'a> {
 
 // === impl UnknownConcurrency ===
 
-impl UnknownConcurrency {
-    /// All of them.
-    pub const ALL: [Self; 2] = [Self::Free, Self::Full];
-
-    /// Its name in configuration and answers.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Free => "free",
-            Self::Full => "full",
-        }
-    }
-}
+names!(UnknownConcurrency {
+    Free = "free",
+    Full = "full",
+});
 
 words!(UnknownConcurrency);
 
