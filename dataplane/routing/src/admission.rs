@@ -6,7 +6,7 @@ use std::fmt;
 
 use crate::{
     Admission, Algorithm, Cluster, CoreLoads, Exclusions, Method, RoutingRequest, Seconds, Target, Tokens,
-    TokensPerSecond, request::eligible::Eligible,
+    TokensPerSecond, names::names, request::eligible::Eligible,
 };
 
 /// Why a request is not let in.
@@ -116,25 +116,12 @@ fn is_kv_feasible(cluster: &Cluster, algorithm: &Algorithm, request: &RoutingReq
 
 // === impl AdmissionRefusal ===
 
-impl AdmissionRefusal {
-    /// All of them.
-    pub const ALL: [Self; 4] = [
-        Self::AffinityKeyRequired,
-        Self::InputTokensRequired,
-        Self::InputWorkLimitExceeded,
-        Self::InputWorkCapacityUnavailable,
-    ];
-
-    /// The value of metric labels and error codes.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::AffinityKeyRequired => "affinity_key_required",
-            Self::InputTokensRequired => "input_tokens_required",
-            Self::InputWorkLimitExceeded => "input_work_limit_exceeded",
-            Self::InputWorkCapacityUnavailable => "input_work_capacity_unavailable",
-        }
-    }
-}
+names!(AdmissionRefusal {
+    AffinityKeyRequired = "affinity_key_required",
+    InputTokensRequired = "input_tokens_required",
+    InputWorkLimitExceeded = "input_work_limit_exceeded",
+    InputWorkCapacityUnavailable = "input_work_capacity_unavailable",
+});
 
 impl fmt::Display for AdmissionRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -17,6 +17,7 @@ use self::{
 use crate::{
     FieldError, RendezvousWeight, Scalar, Seed, Widening,
     fields::configured::Configured,
+    names::names,
     selection::{
         choice::{Choice, NoChoice},
         trace::Trace,
@@ -124,6 +125,7 @@ impl Algorithm {
     }
 
     /// Chooses a cluster.
+    #[inline]
     pub(crate) fn choose(
         &self,
         question: &Question<'_>,
@@ -151,40 +153,26 @@ impl Default for Algorithm {
 
 // === impl AlgorithmKind ===
 
+names!(AlgorithmKind {
+    PowerOfN = "power-of-n",
+    RoundRobin = "round-robin",
+    Random = "random",
+    Pulsar = "pulsar",
+    WaitAndWiden = "wait-and-widen",
+    PulsarWaitAndWiden = "pulsar-wait-and-widen",
+});
+
 impl AlgorithmKind {
-    /// All of them.
-    pub const ALL: [Self; 6] = [
-        Self::PowerOfN,
-        Self::RoundRobin,
-        Self::Random,
-        Self::Pulsar,
-        Self::WaitAndWiden,
-        Self::PulsarWaitAndWiden,
-    ];
-
-    /// Its name in configuration, metrics and answers.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::PowerOfN => "power-of-n",
-            Self::RoundRobin => "round-robin",
-            Self::Random => "random",
-            Self::Pulsar => "pulsar",
-            Self::WaitAndWiden => "wait-and-widen",
-            Self::PulsarWaitAndWiden => "pulsar-wait-and-widen",
-        }
-    }
-
     /// Reads a name or one of the field's aliases. Case is ignored, `_` reads as `-`.
     pub fn parse(text: &str) -> Option<Self> {
-        match text.to_ascii_lowercase().replace('_', "-").as_str() {
-            "power-of-n" | "powerofn" | "powerof2" | "power-of-two" => Some(Self::PowerOfN),
-            "round-robin" => Some(Self::RoundRobin),
-            "random" => Some(Self::Random),
-            "pulsar" => Some(Self::Pulsar),
-            "wait-and-widen" | "groq-multiregion" => Some(Self::WaitAndWiden),
-            "pulsar-wait-and-widen" | "pulsar-multiregion" => Some(Self::PulsarWaitAndWiden),
+        let text = text.to_ascii_lowercase().replace('_', "-");
+        let named = Self::ALL.into_iter().find(|kind| kind.as_str() == text);
+        named.or(match text.as_str() {
+            "powerofn" | "powerof2" | "power-of-two" => Some(Self::PowerOfN),
+            "groq-multiregion" => Some(Self::WaitAndWiden),
+            "pulsar-multiregion" => Some(Self::PulsarWaitAndWiden),
             _ => None,
-        }
+        })
     }
 
     /// The names of its parameters' fields.

@@ -1,5 +1,5 @@
 //! One core's part in the load of clusters: what it has sent and has not told the other cores yet, and the
-//! reservations that it has pending (docs/routing.md).
+//! reservations that it has pending.
 //!
 //! A reservation stands for work just sent that the stats of its cluster cannot contain yet. It ends when the stats
 //! must contain it: after one round trip to its backend or, where the backend says which attempts its report

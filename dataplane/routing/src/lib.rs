@@ -17,6 +17,7 @@ mod decision;
 mod explain;
 mod fields;
 mod load;
+mod names;
 mod policy;
 mod ranking;
 mod request;
@@ -61,7 +62,7 @@ pub use load::{
     stats::{Accounting, ClusterStats, RoomShare},
 };
 pub use policy::{Admission, Method, Policy, WaitOrder, Waiting, policy_fields::PolicyFields};
-pub use ranking::{Ranking, seed::Seed, slot::Slot, table::RankingTable};
+pub use ranking::{seed::Seed, slot::Slot, table::RankingTable};
 pub use request::{Exclusions, RoutingRequest};
 pub use rtt::{
     BackendRtt, RttSource,
@@ -70,7 +71,7 @@ pub use rtt::{
 pub use selection::{
     choice::NoChoice, comparator::Comparator, queue_slo::QueueSlo, sample::SampleCount, widening::Widening,
 };
-pub use snapshot::{Snapshot, target::Target};
+pub use snapshot::{Snapshot, ranking::Ranking, target::Target};
 pub use units::{Millis, Nanos, Seconds, Tokens, TokensPerSecond};
 pub use waiting::{
     Claim, Decides, Deciding, Hold, Line, Patience, PatienceSource, Refused, Ruling, Taken, Ticket,

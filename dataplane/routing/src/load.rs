@@ -105,7 +105,8 @@ impl ClusterLoad {
         self.in_flight.add_unless_raised(amount, seen)
     }
 
-    /// The same for a reservation.
+    /// Counts a reservation unless more are pending than `seen`: then nothing has changed, as in
+    /// [`Self::enter_unless_raised`].
     pub(crate) fn reserve_unless_raised(&self, amount: Amount, lane: Option<Lane>, seen: Attempts) -> bool {
         let is_reserved = self.reserved.add_unless_raised(amount, seen);
         if let (true, Some(lane)) = (is_reserved, lane) {

@@ -9,7 +9,7 @@ pub(crate) mod policy_fields;
 
 use std::time::Duration;
 
-use crate::{Algorithm, AlgorithmKind, Millis, fields::field::words, request::WAIT_MS_MAX};
+use crate::{Algorithm, AlgorithmKind, Millis, fields::field::words, names::names, request::WAIT_MS_MAX};
 
 /// Everything that is configured for a model.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -83,18 +83,10 @@ impl Policy {
 
 // === impl WaitOrder ===
 
-impl WaitOrder {
-    /// All of them.
-    pub const ALL: [Self; 2] = [Self::Adaptive, Self::OldestFirst];
-
-    /// Its name in configuration and answers.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Adaptive => "adaptive",
-            Self::OldestFirst => "oldest-first",
-        }
-    }
-}
+names!(WaitOrder {
+    Adaptive = "adaptive",
+    OldestFirst = "oldest-first",
+});
 
 words!(WaitOrder);
 

@@ -29,10 +29,10 @@ use self::{
 };
 use crate::{ClusterIndex, RendezvousWeight, request::eligible::Eligible};
 
-/// The ranking of one slot of a target.
+/// The ranking of one slot of a fleet.
 #[derive(Clone, Copy, Debug)]
-pub struct Ranking<'a> {
-    fleet: Fleet<'a>,
+pub(crate) struct KeyRanking<'a> {
+    fleet: &'a Fleet<'a>,
     seed: &'a Seed,
     weight: RendezvousWeight,
     slot: Slot,
@@ -48,33 +48,27 @@ pub(crate) struct Walked {
     pub(crate) after_infeasible: bool,
 }
 
-// === impl Ranking ===
+// === impl KeyRanking ===
 
-impl<'a> Ranking<'a> {
-    /// The ranking of `affinity_key` in a fleet.
-    pub(crate) fn of(
-        fleet: Fleet<'a>,
-        seed: &'a Seed,
-        weight: RendezvousWeight,
-        affinity_key: &[u8],
-    ) -> Self {
-        Self { fleet, seed, weight, slot: Slot::of(affinity_key) }
+impl<'a> KeyRanking<'a> {
+    pub(crate) fn of(fleet: &'a Fleet<'a>, seed: &'a Seed, weight: RendezvousWeight, slot: Slot) -> Self {
+        Self { fleet, seed, weight, slot }
     }
 
     /// The slot that is ranked.
-    pub fn slot(&self) -> Slot {
+    pub(crate) fn slot(&self) -> Slot {
         self.slot
     }
 
     /// All ranked clusters in order. Allocates: for answers, not for decisions.
-    pub fn to_vec(&self) -> Vec<ClusterIndex> {
+    pub(crate) fn to_vec(self) -> Vec<ClusterIndex> {
         let mut memo = RankingMemo::default();
         self.first(self.fleet.clusters.len(), &mut memo).to_vec()
     }
 
     /// The clusters of the first `count` ranks in order, fewer where fewer have a weight.
     ///
-    /// Up to [`Ranking::FIRST`] they come from the table or the memo in a few nanoseconds; more take a score
+    /// Up to [`KeyRanking::FIRST`] they come from the table or the memo in a few nanoseconds; more take a score
     /// of every cluster and a sort of those asked for. Allocates only the first time for a target of this
     /// size.
     pub(crate) fn first<'m>(&self, count: usize, memo: &'m mut RankingMemo) -> &'m [ClusterIndex] {
@@ -190,9 +184,9 @@ impl<'a> Ranking<'a> {
     }
 }
 
-impl Ranking<'_> {
+impl KeyRanking<'_> {
     /// Ranks that cost next to nothing.
-    pub const FIRST: usize = Row::LEN;
+    pub(crate) const FIRST: usize = Row::LEN;
 }
 
 #[cfg(test)]

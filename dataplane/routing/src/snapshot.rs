@@ -2,6 +2,7 @@
 //!
 //! It is replaced as a whole: a request that has looked up its target decides by one moment's state.
 
+pub(crate) mod ranking;
 pub(crate) mod target;
 
 use std::{collections::HashMap, sync::Arc};

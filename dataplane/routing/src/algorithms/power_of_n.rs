@@ -30,6 +30,7 @@ pub struct PowerOfNParameters {
 }
 
 /// The best of `sample_count` eligible clusters.
+#[inline]
 pub(crate) fn choose(
     question: &Question<'_>,
     parameters: &PowerOfNParameters,

@@ -7,11 +7,12 @@ use super::{
     workspace::Workspace,
 };
 use crate::{
-    ClusterIndex, Ranking, RendezvousWeight, Seed,
+    ClusterIndex, RendezvousWeight, Seed, Slot,
     fields::{
         configured::{Configured, its_own_draft},
         field::{Field, Place},
     },
+    ranking::KeyRanking,
     selection::{
         choice::{Choice, NoChoice},
         comparator::Comparator,
@@ -50,14 +51,13 @@ pub(crate) fn choose(
         !parameters.consider_kv_free_tokens
             || fleet.clusters[cluster.0].stats.has_kv_for(request.input_tokens)
     };
-    let ranking = Ranking::of(fleet, &parameters.seed, parameters.weight, affinity_key);
+    let ranking = KeyRanking::of(fleet, &parameters.seed, parameters.weight, Slot::of(affinity_key));
     let walked = ranking.walk(eligible, is_feasible, &mut work.rankings).ok_or(NoChoice::NONE_ELIGIBLE)?;
     Ok(Choice {
-        cluster: walked.cluster,
         rank: walked.rank,
         is_fallback: walked.rank > 1,
         after_kv_skip: walked.after_infeasible,
-        seen: None,
+        ..Choice::whatever_its_load(walked.cluster)
     })
 }
 

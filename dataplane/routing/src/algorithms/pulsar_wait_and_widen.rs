@@ -17,8 +17,11 @@ use self::{
 };
 use super::{question::Question, workspace::Workspace};
 use crate::{
-    ClusterIndex, EffectiveStats, Ranking, Seconds, UnavailableReason, Widening,
-    ranking::memo::RankingMemo,
+    ClusterIndex, EffectiveStats, RoutingRequest, Seconds, Slot, UnavailableReason, Widening,
+    core_loads::unflushed::Unflushed,
+    load::Attempts,
+    ranking::{KeyRanking, fleet::Fleet, memo::RankingMemo},
+    request::eligible::Eligible,
     selection::{
         Selection,
         candidate::{CandidateSet, Picked},
@@ -30,9 +33,19 @@ use crate::{
 
 /// What the steps of one decision have in common.
 struct Walk<'a> {
-    question: &'a Question<'a>,
+    fleet: &'a Fleet<'a>,
+    eligible: &'a Eligible,
+    request: &'a RoutingRequest<'a>,
+    unflushed: &'a Unflushed,
     parameters: &'a PulsarWaitAndWidenParameters,
     selection: Selection<'a>,
+}
+
+/// A key's primary, as it was when the decision looked at it.
+#[derive(Clone, Copy)]
+struct Home<'a> {
+    seen: Attempts,
+    stats: EffectiveStats<'a>,
 }
 
 /// A cluster's place in the ranking of a key.
@@ -50,15 +63,17 @@ pub(crate) fn choose(
     work: &mut Workspace,
     trace: &mut impl Trace,
 ) -> Result<Choice, NoChoice> {
-    let Question { fleet, request, unflushed, .. } = *question;
+    let Question { fleet, eligible, request, unflushed, .. } = *question;
     let widening = &parameters.widening;
     let selection = Selection::new(fleet.clusters, widening, request, unflushed);
-    let walk = Walk { question, parameters, selection };
+    let walk = Walk { fleet, eligible, request, unflushed, parameters, selection };
     match request.affinity_key {
         None => walk.choose_unkeyed(work, trace),
-        Some(key) => {
-            walk.choose_keyed(&Ranking::of(fleet, &widening.seed, parameters.weight, key), work, trace)
-        }
+        Some(key) => walk.choose_keyed(
+            &KeyRanking::of(fleet, &widening.seed, parameters.weight, Slot::of(key)),
+            work,
+            trace,
+        ),
     }
 }
 
@@ -69,7 +84,7 @@ impl Walk<'_> {
     fn choose_unkeyed(&self, work: &mut Workspace, trace: &mut impl Trace) -> Result<Choice, NoChoice> {
         let Workspace { rng, selection: scratch, .. } = work;
         let set = CandidateSet::open(self.parameters.fallback_max_queued, Moment::ZERO);
-        match self.selection.select(&set, self.question.eligible.indices(), scratch, rng, trace) {
+        match self.selection.select(&set, self.eligible.indices(), scratch, rng, trace) {
             Ok(picked) => Ok(Choice::selected(picked, 1, false)),
             Err(none) => Err(none.wait(None, None)),
         }
@@ -77,7 +92,7 @@ impl Walk<'_> {
 
     fn choose_keyed(
         &self,
-        ranking: &Ranking<'_>,
+        ranking: &KeyRanking<'_>,
         work: &mut Workspace,
         trace: &mut impl Trace,
     ) -> Result<Choice, NoChoice> {
@@ -88,17 +103,18 @@ impl Walk<'_> {
             return Err(NoChoice::NONE_ELIGIBLE);
         };
         let primary = *primary;
-        let since = self.affinity_wait_ends(ranking, primary);
-        if let Some(choice) = self.primary_at_once(primary) {
-            if !self.is_impatient(primary, since) {
+        let home = self.home(primary);
+        let since = self.affinity_wait_ends(ranking, home.as_ref());
+        if let Some(choice) = self.primary_at_once(primary, home.as_ref()) {
+            let Some(home) = home.filter(|home| self.is_impatient(home, since)) else {
                 return Ok(choice);
-            }
+            };
             let next_ranks = self.parameters.affinity_group_ranks().saturating_add(FIRST_BAND);
             let members = ranking.first(next_ranks, rankings).iter().skip(1);
             let members = members.filter(|cluster| self.is_candidate(**cluster)).map(|cluster| cluster.0);
             let set = CandidateSet::overflow(self.parameters.fallback_max_queued, since);
             return match self.selection.select(&set, members, scratch, rng, trace) {
-                Ok(picked) if self.is_quicker(picked, primary) => {
+                Ok(picked) if self.is_quicker(picked, &home) => {
                     Ok(self.place(ranking, picked.cluster, rankings).choice(picked, true))
                 }
                 _ => Ok(choice),
@@ -110,7 +126,7 @@ impl Walk<'_> {
             Ok(picked) => return Ok(self.place_in(group, picked.cluster).choice(picked, false)),
             Err(none) => none,
         };
-        if !self.question.eligible.indices().any(|index| self.is_ranked(index)) {
+        if !self.eligible.indices().any(|index| self.is_ranked(index)) {
             return Err(NoChoice::Unavailable(UnavailableReason::AllExcluded));
         }
         if self.selection.elapsed < since {
@@ -129,79 +145,90 @@ impl Walk<'_> {
             picked.map_err(|none| none.wait(group_unlock, Some(next)))?
         } else {
             let is_member = |index: &usize| self.is_ranked(*index) && self.is_feasible(ClusterIndex(*index));
-            let members = self.question.eligible.indices().filter(is_member);
+            let members = self.eligible.indices().filter(is_member);
             let picked = self.selection.select(&set, members, scratch, rng, trace);
             picked.map_err(|none| none.wait(group_unlock, None))?
         };
         Ok(self.place(ranking, picked.cluster, rankings).choice(picked, true))
     }
 
-    fn affinity_wait_ends(&self, ranking: &Ranking<'_>, primary: ClusterIndex) -> Moment {
-        let home_delay = self.is_candidate(primary).then(|| self.effective(primary).queue_delay());
-        self.parameters.affinity_wait_ends_at(ranking.slot(), home_delay).into()
+    /// The primary's load, where it can be selected and anything is decided by it: read once, so that all of one decision
+    /// sees the same.
+    fn home(&self, primary: ClusterIndex) -> Option<Home<'_>> {
+        let is_bounded = self.parameters.widening.queue_slo.is_some();
+        let is_read = self.waits_by_queue() || self.admits_by_capacity() && !is_bounded;
+        (is_read && self.is_candidate(primary)).then(|| {
+            let Self { fleet, request, unflushed, .. } = *self;
+            let cluster = &fleet.clusters[primary.0];
+            let load = unflushed.read(&cluster.load, &cluster.stats, request.priority);
+            Home {
+                seen: load.sent.attempts,
+                stats: EffectiveStats::with_load(&cluster.stats, load, request.priority),
+            }
+        })
+    }
+
+    /// Whether what a key would wait in the queue of its primary counts as waited.
+    fn waits_by_queue(&self) -> bool {
+        self.parameters.affinity_wait_spread > 0.0
+    }
+
+    fn admits_by_capacity(&self) -> bool {
+        self.parameters.primary_admission == PrimaryAdmission::Capacity
+    }
+
+    fn affinity_wait_ends(&self, ranking: &KeyRanking<'_>, home: Option<&Home<'_>>) -> Moment {
+        let home = home.filter(|_| self.waits_by_queue());
+        let queue_delay = home.map(|home| home.stats.queue_delay());
+        self.parameters.affinity_wait_ends_at(ranking.slot(), queue_delay).into()
     }
 
     /// Whether a request leaves its primary although that has a place for it: what it has waited, and what it would wait in
     /// the queue there, are together more than its key waits.
-    fn is_impatient(&self, primary: ClusterIndex, since: Moment) -> bool {
-        self.parameters.affinity_wait_spread > 0.0
-            && self.parameters.primary_admission == PrimaryAdmission::Capacity
+    fn is_impatient(&self, home: &Home<'_>, since: Moment) -> bool {
+        self.waits_by_queue()
+            && self.admits_by_capacity()
             && self.selection.elapsed >= since
             // Without a queue it is not the primary that it has waited for, and there is nothing to leave.
-            && self.effective(primary).queue_delay() > Seconds::ZERO
+            && home.stats.queue_delay() > Seconds::ZERO
     }
 
     /// Whether the first token is to be expected sooner from `picked`, at full prefill, than from the primary. So where no
     /// throughput is known nobody leaves.
-    fn is_quicker(&self, picked: Picked, primary: ClusterIndex) -> bool {
+    fn is_quicker(&self, picked: Picked, home: &Home<'_>) -> bool {
+        let Self { fleet, request, unflushed, .. } = *self;
         let scale = self.parameters.widening.affinity_input_tokens_scale;
-        let ttft = |cluster: ClusterIndex, scale: f64| {
-            let stats = self.effective(cluster);
-            stats.first_token_after(
-                stats.queue_delay(),
-                stats.prefill(self.question.request.input_tokens, scale),
-            )
+        let ttft = |stats: &EffectiveStats<'_>, scale: f64| {
+            stats.first_token_after(stats.queue_delay(), stats.prefill(request.input_tokens, scale))
         };
-        ttft(picked.cluster, 1.0) < ttft(primary, scale)
-    }
-
-    fn effective(&self, cluster: ClusterIndex) -> EffectiveStats<'_> {
-        self.question
-            .unflushed
-            .effective(&self.question.fleet.clusters[cluster.0], self.question.request.priority)
+        let picked = unflushed.effective(&fleet.clusters[picked.cluster.0], request.priority);
+        ttft(&picked, 1.0) < ttft(&home.stats, scale)
     }
 
     /// The primary, when it is taken at once.
     ///
     /// With a bound on queue delays it is not: then it has to pass that bound as part of the group, whatever
     /// `primary_admission` says.
-    fn primary_at_once(&self, primary: ClusterIndex) -> Option<Choice> {
+    fn primary_at_once(&self, primary: ClusterIndex, home: Option<&Home<'_>>) -> Option<Choice> {
         let Widening { queue_slo, max_queued, unknown_concurrency, .. } = &self.parameters.widening;
-        if queue_slo.is_some() || !self.is_candidate(primary) {
+        if queue_slo.is_some() {
             return None;
         }
-        let choice =
-            Choice { cluster: primary, rank: 1, is_fallback: false, after_kv_skip: false, seen: None };
+        let choice = Choice::whatever_its_load(primary);
         match self.parameters.primary_admission {
-            PrimaryAdmission::Eligible => Some(choice),
+            PrimaryAdmission::Eligible => self.is_candidate(primary).then_some(choice),
             PrimaryAdmission::Capacity => {
-                let cluster = &self.question.fleet.clusters[primary.0];
-                let load = self.question.unflushed.read(
-                    &cluster.load,
-                    &cluster.stats,
-                    self.question.request.priority,
-                );
-                let stats = EffectiveStats::with_load(&cluster.stats, load, self.question.request.priority);
-                let has_capacity =
-                    stats.has_room(*max_queued, *unknown_concurrency, self.question.request.is_waiting);
-                has_capacity.then_some(Choice { seen: Some(load.sent.attempts), ..choice })
+                let is_waiting = self.request.is_waiting;
+                let Home { seen, stats } = home?;
+                let has_capacity = stats.has_room(*max_queued, *unknown_concurrency, is_waiting);
+                has_capacity.then_some(Choice { seen: Some(*seen), ..choice })
             }
         }
     }
 
     /// Where in the whole ranking a cluster stands that has a rank.
-    fn place(&self, ranking: &Ranking<'_>, cluster: ClusterIndex, rankings: &mut RankingMemo) -> Place {
-        let first = ranking.first(Ranking::FIRST, rankings);
+    fn place(&self, ranking: &KeyRanking<'_>, cluster: ClusterIndex, rankings: &mut RankingMemo) -> Place {
+        let first = ranking.first(KeyRanking::FIRST, rankings);
         if first.contains(&cluster) {
             return self.place_in(first, cluster);
         }
@@ -218,26 +245,26 @@ impl Walk<'_> {
     }
 
     fn is_any_short_of_kv(&self, ranks: &[ClusterIndex]) -> bool {
-        ranks.iter().any(|cluster| self.question.eligible.has(*cluster) && !self.is_feasible(*cluster))
+        ranks.iter().any(|cluster| self.eligible.has(*cluster) && !self.is_feasible(*cluster))
     }
 
     /// Whether a cluster of the ranking can be selected at all.
     fn is_candidate(&self, cluster: ClusterIndex) -> bool {
-        self.question.eligible.has(cluster) && self.is_feasible(cluster)
+        self.eligible.has(cluster) && self.is_feasible(cluster)
     }
 
     fn is_feasible(&self, cluster: ClusterIndex) -> bool {
         !self.parameters.consider_kv_free_tokens
-            || self.question.fleet.clusters[cluster.0].stats.has_kv_for(self.question.request.input_tokens)
+            || self.fleet.clusters[cluster.0].stats.has_kv_for(self.request.input_tokens)
     }
 
     fn is_ranked(&self, index: usize) -> bool {
-        self.question.fleet.clusters[index].rendezvous.get(self.parameters.weight).is_some()
+        self.fleet.clusters[index].rendezvous.get(self.parameters.weight).is_some()
     }
 
     /// How many clusters have a rank.
     fn ranks(&self) -> usize {
-        (0..self.question.fleet.clusters.len()).filter(|index| self.is_ranked(*index)).count()
+        (0..self.fleet.clusters.len()).filter(|index| self.is_ranked(*index)).count()
     }
 }
 

@@ -35,7 +35,7 @@ pub(crate) fn choose(
     let group_key = request.affinity_key.filter(|_| parameters.affinity_group > 0);
     if let Some(key) = group_key {
         // Membership is fixed before exclusions: a group is not refilled.
-        let members = rings.group(&fleet, parameters, key).iter().map(|index| usize::from(*index));
+        let members = rings.group(fleet, parameters, key).iter().map(|index| usize::from(*index));
         let members = members.filter(|index| eligible.has(ClusterIndex(*index)));
         let set = CandidateSet::group(widening);
         match selection.select(&set, members, scratch, rng, trace) {

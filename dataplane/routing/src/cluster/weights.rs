@@ -1,6 +1,6 @@
 //! What a cluster's share of affinity keys is proportional to.
 
-use crate::{ClusterStats, TokensPerSecond, fields::field::words};
+use crate::{ClusterStats, TokensPerSecond, fields::field::words, names::names};
 
 /// Which reported capacity weighs a cluster in rendezvous hashing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -24,18 +24,10 @@ pub struct RendezvousWeights {
 
 // === impl RendezvousWeight ===
 
-impl RendezvousWeight {
-    /// All of them.
-    pub const ALL: [Self; 2] = [Self::MaxInputTps, Self::LastMeanInputTps];
-
-    /// Its name in configuration and answers.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::MaxInputTps => "max-input-tps",
-            Self::LastMeanInputTps => "last-mean-input-tps",
-        }
-    }
-}
+names!(RendezvousWeight {
+    MaxInputTps = "max-input-tps",
+    LastMeanInputTps = "last-mean-input-tps",
+});
 
 // === impl RendezvousWeights ===
 

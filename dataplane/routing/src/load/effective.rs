@@ -8,7 +8,7 @@ use super::{
     counter::Amount,
     stats::{Accounting, ClusterStats, Left},
 };
-use crate::{Seconds, Tokens, fields::field::words};
+use crate::{Seconds, Tokens, fields::field::words, names::names};
 
 /// Stats with this gateway's own load added, as they are for a request of one priority: what a decision compares.
 #[derive(Clone, Copy, Debug)]
@@ -44,7 +44,7 @@ impl<'a> EffectiveStats<'a> {
         Self::with_load(reported, load.read(reported, priority), priority)
     }
 
-    /// The same, by what was read of the load for this priority before.
+    /// For a request of `priority`, by what was read of the load for that priority.
     #[inline]
     pub(crate) fn with_load(reported: &'a ClusterStats, load: LoadReading, priority: u32) -> Self {
         let LoadReading { sent: Amount { attempts, tokens }, ended, reserved_ahead } = load;
@@ -81,8 +81,8 @@ impl<'a> EffectiveStats<'a> {
         }
     }
 
-    /// The same for a request that may be one of many that would take the same room, here and in other gateways. Of those,
-    /// one that this refuses may be taken on the next report.
+    /// Whether it has capacity, and a place of it is this gateway's to take where the request may be one of many that would
+    /// take the same room, here and in other gateways. Of those, one that this refuses may be taken on the next report.
     #[inline]
     pub fn has_room(&self, max_queued: u64, unknown: UnknownConcurrency, is_one_of_many: bool) -> bool {
         self.has_capacity(max_queued, unknown) && (!is_one_of_many || self.is_our_turn(max_queued))
@@ -150,7 +150,7 @@ impl<'a> EffectiveStats<'a> {
         self.first_token_after(self.queue_delay(), self.prefill(input, 1.0))
     }
 
-    /// The same, counting the backlog even while a slot is free: a free slot does not make prefill parallel.
+    /// Time to first token that counts the backlog even while a slot is free: a free slot does not make prefill parallel.
     pub fn ttft_backlog(&self, input: Tokens) -> Seconds {
         self.first_token_after(self.backlog(), self.prefill(input, 1.0))
     }
@@ -163,18 +163,10 @@ impl<'a> EffectiveStats<'a> {
 
 // === impl UnknownConcurrency ===
 
-impl UnknownConcurrency {
-    /// All of them.
-    pub const ALL: [Self; 2] = [Self::Free, Self::Full];
-
-    /// Its name in configuration and answers.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Free => "free",
-            Self::Full => "full",
-        }
-    }
-}
+names!(UnknownConcurrency {
+    Free = "free",
+    Full = "full",
+});
 
 words!(UnknownConcurrency);
 

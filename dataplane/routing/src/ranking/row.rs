@@ -64,7 +64,7 @@ impl Row {
         positions.map(|position| ClusterIndex((*position).into()))
     }
 
-    /// The same clusters, each at the position that `moved` tells of it.
+    /// The row of these clusters once each is at the position that `moved` tells of it.
     pub(super) fn map(&self, moved: impl Fn(u16) -> u16) -> Self {
         Self(self.0.map(|position| if position == u16::MAX { position } else { moved(position) }))
     }

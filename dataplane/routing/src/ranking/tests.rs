@@ -35,7 +35,8 @@ proptest! {
     ) {
         let target = Target { ranking_revision, ..weighted(&weights) };
         let seed = Seed::new("a seed");
-        let ranking = Ranking::new(&target, &seed, MAX, &key);
+        let fleet = target.fleet();
+        let ranking = KeyRanking::of(&fleet, &seed, MAX, Slot::of(&key));
         let naive = naive_ranking(&target, "a seed", MAX, &key);
         prop_assert_eq!(positions(&ranking.to_vec()), &naive[..]);
         let mut memo = RankingMemo::default();
@@ -58,7 +59,8 @@ proptest! {
     ) {
         let target = weighted(&weights);
         let seed = Seed::default();
-        let ranking = Ranking::new(&target, &seed, MAX, &key);
+        let fleet = target.fleet();
+        let ranking = KeyRanking::of(&fleet, &seed, MAX, Slot::of(&key));
         let exclusions = excluded.apply(&target);
         let left = eligible_positions(&target, &exclusions);
         let mut expected = None;
@@ -100,7 +102,8 @@ fn slots_and_rankings_are_pinned() {
         target.name = Arc::new(TargetName { routing_key: routing_key.map(Into::into), model: model.into() });
         let seed = Seed::new(seed);
         let target = with_table(target, &seed);
-        let ranking = Ranking::new(&target, &seed, MAX, key);
+        let fleet = target.fleet();
+        let ranking = KeyRanking::of(&fleet, &seed, MAX, Slot::of(key));
         assert_eq!(ranking.slot().number(), slot);
         let ranked: String = ranking.to_vec().iter().map(|cluster| ('a'..).nth(cluster.0).unwrap()).collect();
         assert_eq!(ranked, letters);
@@ -117,7 +120,8 @@ fn a_table_another_seed_and_a_remembered_ranking_all_agree_with_the_rule() {
         for key in 0..500_u32 {
             for name in ["own", "another"] {
                 let (key, seed) = (key.to_le_bytes(), Seed::new(name));
-                let ranking = Ranking::new(&target, &seed, MAX, &key);
+                let fleet = target.fleet();
+                let ranking = KeyRanking::of(&fleet, &seed, MAX, Slot::of(&key));
                 let naive = naive_ranking(&target, name, MAX, &key);
                 for count in [1, 8, 9, 30] {
                     let first = positions(ranking.first(count, &mut memo));
@@ -149,7 +153,8 @@ fn slots_of_an_excluded_cluster_spread_over_the_others_by_weight() {
     let mut memo = RankingMemo::default();
     let mut counts = [0; 3];
     for number in 0..=u16::MAX {
-        let ranking = Ranking { fleet: target.fleet(), seed: &seed, weight: MAX, slot: Slot(number) };
+        let fleet = target.fleet();
+        let ranking = KeyRanking::of(&fleet, &seed, MAX, Slot(number));
         let walked = ranking.walk(&eligible, |_| true, &mut memo).unwrap();
         if walked.rank == 2 {
             counts[walked.cluster.0] += 1;
@@ -165,7 +170,8 @@ fn nothing_is_ranked_without_a_cluster_or_a_weight() {
     for target in [weighted(&[]), weighted(&[0.0, -1.0, f64::NAN, f64::INFINITY])] {
         let seed = Seed::default();
         let target = with_table(target, &seed);
-        let ranking = Ranking::new(&target, &seed, MAX, b"k");
+        let fleet = target.fleet();
+        let ranking = KeyRanking::of(&fleet, &seed, MAX, Slot::of(b"k"));
         assert!(ranking.to_vec().is_empty());
         let eligible = Eligible::new(&target.clusters, &Exclusions::default());
         assert_eq!(ranking.walk(&eligible, |_| true, &mut RankingMemo::default()), None);

@@ -74,7 +74,7 @@ impl CandidateSet {
         Self { kind: SetKind::Open, prefill_scale: 1.0, max_queued, since, is_overflow: false }
     }
 
-    /// The same for a key that is at home elsewhere.
+    /// What is open from `since` on, at full prefill, to a key that is at home elsewhere.
     pub(crate) fn overflow(max_queued: u64, since: Moment) -> Self {
         Self { is_overflow: true, ..Self::open(max_queued, since) }
     }

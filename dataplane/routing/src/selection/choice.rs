@@ -10,7 +10,8 @@ pub(crate) struct Choice {
     pub(crate) rank: u32,
     pub(crate) is_fallback: bool,
     pub(crate) after_kv_skip: bool,
-    /// The attempts that were seen there when it was chosen; `None` when load did not matter.
+    /// The attempts that were seen there when it was chosen; `None` when load did not matter. Its stats are not carried
+    /// along: to read them again takes less time than to copy them.
     pub(crate) seen: Option<Attempts>,
 }
 
@@ -28,10 +29,10 @@ pub enum NoChoice {
 impl Choice {
     /// What was selected for its load.
     pub(crate) fn selected(picked: Picked, rank: u32, is_fallback: bool) -> Self {
-        Self { cluster: picked.cluster, rank, is_fallback, after_kv_skip: false, seen: Some(picked.seen) }
+        Self { rank, is_fallback, seen: Some(picked.seen), ..Self::whatever_its_load(picked.cluster) }
     }
 
-    /// The choice of an algorithm that has no ranking and looks at no load.
+    /// The first choice, whatever its load is.
     pub(crate) fn whatever_its_load(cluster: ClusterIndex) -> Self {
         Self { cluster, rank: 1, is_fallback: false, after_kv_skip: false, seen: None }
     }

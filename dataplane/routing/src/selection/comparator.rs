@@ -6,7 +6,7 @@
 
 use std::cmp::Ordering;
 
-use crate::{EffectiveStats, RoutingRequest, fields::field::words};
+use crate::{EffectiveStats, RoutingRequest, fields::field::words, names::names};
 
 /// Who wins among sampled candidates; lower is better, ties are broken at random.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,29 +36,16 @@ pub(crate) struct Best<C> {
 
 // === impl Comparator ===
 
+names!(Comparator {
+    Ttft = "ttft",
+    TtftBacklog = "ttft-backlog",
+    QueueTime = "queue-time",
+    InputWorkSeconds = "input-work-seconds",
+    Utilization = "utilization",
+    NumRequestsQueued = "num-requests-queued",
+});
+
 impl Comparator {
-    /// All of them.
-    pub const ALL: [Self; 6] = [
-        Self::Ttft,
-        Self::TtftBacklog,
-        Self::QueueTime,
-        Self::InputWorkSeconds,
-        Self::Utilization,
-        Self::NumRequestsQueued,
-    ];
-
-    /// Its name in configuration and answers.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Ttft => "ttft",
-            Self::TtftBacklog => "ttft-backlog",
-            Self::QueueTime => "queue-time",
-            Self::InputWorkSeconds => "input-work-seconds",
-            Self::Utilization => "utilization",
-            Self::NumRequestsQueued => "num-requests-queued",
-        }
-    }
-
     /// What `stats` cost `request`, whose own prefill counts `prefill_scale` times where it is part of a time
     /// to first token; lower is better.
     pub(crate) fn cost(

@@ -2,10 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::{
-    Cluster, Policy, Ranking, RankingTable, RendezvousWeight, RoundRobinCursor, Seed, TargetName,
-    ranking::fleet::Fleet,
-};
+use crate::{Cluster, Policy, RankingTable, RoundRobinCursor, TargetName, ranking::fleet::Fleet};
 
 /// Everything that can serve one (routing key, model).
 #[derive(Debug)]
@@ -51,14 +48,5 @@ impl Target {
                     && cluster.stats.queue_time_estimates.is_sorted_by(|(a, _), (b, _)| a < b)
             })
             && self.ranking.as_ref().is_none_or(|table| table.is_of(&self.name, &self.clusters))
-    }
-}
-
-// === impl Ranking ===
-
-impl<'a> Ranking<'a> {
-    /// The ranking of `affinity_key` in a target.
-    pub fn new(target: &'a Target, seed: &'a Seed, weight: RendezvousWeight, affinity_key: &[u8]) -> Self {
-        Self::of(target.fleet(), seed, weight, affinity_key)
     }
 }

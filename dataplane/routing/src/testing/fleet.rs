@@ -39,7 +39,7 @@ pub(crate) struct Plan {
     pub(crate) in_flight: Vec<(u64, bool)>,
     /// Priority and input tokens of each reservation pending.
     pub(crate) reserved: Vec<(u32, u64)>,
-    /// The same of those who took a place on the deciding core a moment ago, so that no other knows it.
+    /// Priority and input tokens of those who took a place on the deciding core a moment ago, so that no other knows it.
     pub(crate) just_taken: Vec<(u32, u64)>,
     /// Attempts that the report includes and that have ended.
     pub(crate) ended: u64,

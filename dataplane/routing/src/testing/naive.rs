@@ -1,4 +1,4 @@
-//! A second implementation of every algorithm, for tests: by the letter of ROUTING.md, with lists that are
+//! A second implementation of every algorithm, for tests: by the letter of docs/routing.md, with lists that are
 //! sorted and walked, and nothing shared with the first but the types and the hash function.
 //!
 //! It answers with every outcome that is possible: where chance decides, any of these may come.

@@ -9,6 +9,7 @@ use crate::{
         configured::Configured,
         field::{Field, Place, words},
     },
+    names::names,
     request::WAIT_MS_MAX,
     selection::{
         moment::Moment,
@@ -112,18 +113,10 @@ impl Default for PulsarWaitAndWidenParameters {
 
 // === impl PrimaryAdmission ===
 
-impl PrimaryAdmission {
-    /// All of them.
-    pub const ALL: [Self; 2] = [Self::Eligible, Self::Capacity];
-
-    /// Its name in configuration and answers.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Eligible => "eligible",
-            Self::Capacity => "capacity",
-        }
-    }
-}
+names!(PrimaryAdmission {
+    Eligible = "eligible",
+    Capacity = "capacity",
+});
 
 impl Widens for PulsarWaitAndWidenParameters {
     fn widening(&self) -> &Widening {

@@ -21,7 +21,7 @@ fn away(rtt_ms: u64) -> ClusterStats {
     }
 }
 
-/// The same with all slots taken.
+/// Stats of a cluster so far away whose slots are all taken.
 fn full(rtt_ms: u64) -> ClusterStats {
     ClusterStats { num_running_queries: 10, ..away(rtt_ms) }
 }

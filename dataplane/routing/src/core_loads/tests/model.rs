@@ -1,4 +1,5 @@
-//! The same by the letter of ROUTING.md section 9: a list of attempts, walked through at every step.
+//! What a core's loads are to come to, by a list of attempts that is walked through at every step: an attempt counts from
+//! its selection to its end, and its reservation until it expires, is handed over or dropped, or the attempt ends.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::{
     RendezvousWeights,
-    ranking::Ranking,
+    ranking::KeyRanking,
     testing::fleet::{chi_squared, cluster, naive_ranking, throughput, weighted},
 };
 
@@ -78,7 +78,8 @@ proptest! {
         }
         for number in 0..8 {
             let seed = Seed::new("s");
-            let ranking = Ranking { fleet: target.fleet(), seed: &seed, weight: MAX, slot: Slot(number) };
+            let fleet = target.fleet();
+            let ranking = KeyRanking::of(&fleet, &seed, MAX, Slot(number));
             let direct: Vec<_> = ranking.to_vec().into_iter().take(Row::LEN).collect();
             prop_assert_eq!(table.row(Slot(number)).clusters().collect::<Vec<_>>(), direct);
         }
