@@ -4,7 +4,7 @@
 //! The rule is the decision core's; this asks it what it would say with one more running, and with another.
 
 use serde::Serialize;
-use stargate_routing::{Algorithm, Cluster, EffectiveStats, UnknownConcurrency, Widening};
+use stargate_routing::{Cluster, EffectiveStats, UnknownConcurrency, Widening};
 
 /// The room of a cluster, as it is answered.
 #[derive(Debug, Serialize)]
@@ -20,15 +20,6 @@ pub(super) struct RoomView {
     /// Places that requests which wait here would take now; null as above, where only the algorithm's word for
     /// unknown clusters counts.
     left: Option<u64>,
-}
-
-/// How `algorithm` widens; `None` for those that hold nobody to a cluster's room.
-pub(super) fn widening(algorithm: &Algorithm) -> Option<&Widening> {
-    match algorithm {
-        Algorithm::WaitAndWiden(parameters) => Some(&parameters.widening),
-        Algorithm::PulsarWaitAndWiden(parameters) => Some(&parameters.widening),
-        Algorithm::PowerOfN(_) | Algorithm::RoundRobin | Algorithm::Random | Algorithm::Pulsar(_) => None,
-    }
 }
 
 // === impl RoomView ===

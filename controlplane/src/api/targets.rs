@@ -16,7 +16,7 @@ use stargate_routing::{Cluster, ClusterIndex, RankingTable, Slot, Snapshot, Targ
 
 use super::{
     error::ApiError,
-    room::{RoomView, widening},
+    room::RoomView,
     snapshot::{ClusterView, cluster},
 };
 use crate::{
@@ -132,7 +132,7 @@ pub(super) async fn get(
         };
         target.clusters.iter().enumerate().map(share).collect()
     });
-    let widening = widening(&target.policy.method.algorithm);
+    let widening = target.policy.method.algorithm.widening();
     let registry = plane.registry();
     let load = |of: &Cluster| ClusterLoad {
         view: cluster(&snapshot, of),

@@ -10,4 +10,3 @@ pub(crate) mod driver;
 pub(crate) mod engine;
 pub(crate) mod first;
 pub(crate) mod socket;
-pub(crate) mod write;

@@ -18,9 +18,9 @@ use crate::{
         client::{
             Client,
             race::{Raced, race},
+            write::WriteEnd,
         },
         engine::socket::EngineSocket,
-        write::WriteEnd,
     },
     observation::AttemptResult,
     stages::{

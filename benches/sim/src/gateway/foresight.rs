@@ -4,7 +4,7 @@
 //! decision would say (but for until when it waits at the latest, where only more room could end its wait before), and a
 //! test has runs come to the same without it.
 
-use std::time::Duration;
+use std::{cell::Cell, time::Duration};
 
 use stargate_routing::{
     Algorithm, Claim, CoreLoads, EffectiveStats, Exclusions, Hold, PrimaryAdmission,
@@ -88,25 +88,20 @@ impl Foresight {
         &self,
         algorithm: &Algorithm,
         target: &Target,
-        home: &std::cell::Cell<Option<Home>>,
+        home: &Cell<Option<Home>>,
         claim: &Claim<'_>,
         held: Hold,
         now: Duration,
     ) -> Option<Hold> {
         let parameters = foreseeable(algorithm)?;
-        let home = match home.get().filter(|home| home.revision == target.ranking_revision) {
-            Some(home) => home,
-            None => {
-                let found = Home::new(target, parameters, claim.request.affinity_key?);
-                home.set(Some(found));
-                found
-            }
-        };
-        let (has_room, queue_delay) = self.homes[home.primary?];
+        let known = home.get().filter(|home| home.revision == target.ranking_revision);
+        let found = known.or_else(|| Some(Home::new(target, parameters, claim.request.affinity_key?)))?;
+        home.set(Some(found));
+        let (has_room, queue_delay) = self.homes[found.primary?];
         if has_room {
             return None;
         }
-        let until = parameters.affinity_wait_ends_at(home.slot, Some(queue_delay));
+        let until = parameters.affinity_wait_ends_at(found.slot, Some(queue_delay));
         if claim.elapsed_at(now) < until {
             return Some(Hold { until, reason: WaitedFor::Opening(WaitReason::Affinity) });
         }

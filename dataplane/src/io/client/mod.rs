@@ -4,6 +4,7 @@
 pub(crate) mod race;
 pub(crate) mod socket;
 pub(crate) mod watch;
+pub(crate) mod write;
 
 use std::{
     io,
@@ -11,12 +12,12 @@ use std::{
     time::{Duration, Instant},
 };
 
-use self::{socket::ClientSocket, watch::ClientWatch};
-use super::{
-    buffers::Buffers,
-    deadlines::Deadlines,
+use self::{
+    socket::ClientSocket,
+    watch::ClientWatch,
     write::{WriteEnd, write_all},
 };
+use super::{buffers::Buffers, deadlines::Deadlines};
 
 /// How much room a read is given at least.
 const MIN_READ_BYTES: usize = 4 * 1024;

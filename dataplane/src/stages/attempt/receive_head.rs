@@ -14,11 +14,9 @@ use crate::{
     core::Core,
     error::ErrorCode,
     http::{ResponseHead, Version},
-    io::{
-        client::{
-            race::{Raced, race},
-            watch::ClientWatch,
-        },
+    io::client::{
+        race::{Raced, race},
+        watch::ClientWatch,
         write::write_all,
     },
     observation::AttemptResult,

@@ -15,9 +15,9 @@ use crate::{
         client::{
             race::{Raced, race},
             watch::ClientWatch,
+            write::{WriteEnd, write_all},
         },
         first::{First, first},
-        write::{WriteEnd, write_all},
     },
     observation::AttemptResult,
 };

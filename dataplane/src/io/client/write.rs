@@ -5,12 +5,10 @@
 use std::{io, time::Duration};
 
 use super::{
-    client::{
-        race::{Raced, race},
-        watch::ClientWatch,
-    },
-    socket::WriteOwned,
+    race::{Raced, race},
+    watch::ClientWatch,
 };
+use crate::io::socket::WriteOwned;
 
 /// Why a message was not written whole.
 #[derive(Debug)]
