@@ -144,6 +144,15 @@ fn pulsar_wait_and_widen(primary_admission: PrimaryAdmission) -> Algorithm {
     })
 }
 
+/// As recommended: what a key would wait at its primary counts as waited.
+fn spread(algorithm: &Algorithm) -> Algorithm {
+    let mut algorithm = algorithm.clone();
+    if let Algorithm::PulsarWaitAndWiden(parameters) = &mut algorithm {
+        parameters.affinity_wait_spread = 1.0;
+    }
+    algorithm
+}
+
 fn ms(count: u64) -> Duration {
     Duration::from_millis(count)
 }
@@ -184,6 +193,7 @@ fn cases() -> Vec<Case> {
         case("pulsar-w-a-w, no key", by_capacity.clone()),
         keyed("pulsar-w-a-w, eligible", pulsar_wait_and_widen(PrimaryAdmission::Eligible)),
         keyed("pulsar-w-a-w, capacity", by_capacity.clone()),
+        keyed("pulsar-w-a-w, waits spread", spread(&by_capacity)),
         Case { then: Then::Entered, ..keyed("pulsar-w-a-w, entering", by_capacity.clone()) },
         Case { elapsed: ms(60), ..keyed("pulsar-w-a-w, first band", by_capacity.clone()) },
         Case { elapsed: ms(5_000), ..keyed("pulsar-w-a-w, all bands", by_capacity.clone()) },

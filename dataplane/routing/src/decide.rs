@@ -126,7 +126,7 @@ fn choose(
     if eligible.count() == 0 {
         return Err(NoChoice::Unavailable(UnavailableReason::AllExcluded));
     }
-    let (fleet, round_robin) = (&target.fleet(), &*target.round_robin);
+    let (fleet, round_robin) = (target.fleet(), &*target.round_robin);
     let question = Question { fleet, round_robin, eligible: &eligible, request, unflushed };
     algorithm.choose(&question, work, trace)
 }

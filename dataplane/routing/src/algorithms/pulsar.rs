@@ -42,7 +42,7 @@ pub(crate) fn choose(
     work: &mut Workspace,
     trace: &mut impl Trace,
 ) -> Result<Choice, NoChoice> {
-    let Question { fleet, eligible, request, .. } = *question;
+    let Question { ref fleet, eligible, request, .. } = *question;
     let Some(affinity_key) = request.affinity_key else {
         let two = PowerOfNParameters { sample_count: SampleCount::TWO, comparator: parameters.comparator };
         return power_of_n::choose(question, &two, &mut work.rng, trace);

@@ -63,7 +63,7 @@ pub(crate) fn choose(
     work: &mut Workspace,
     trace: &mut impl Trace,
 ) -> Result<Choice, NoChoice> {
-    let Question { fleet, eligible, request, unflushed, .. } = *question;
+    let Question { ref fleet, eligible, request, unflushed, .. } = *question;
     let widening = &parameters.widening;
     let selection = Selection::new(fleet.clusters, widening, request, unflushed);
     let walk = Walk { fleet, eligible, request, unflushed, parameters, selection };

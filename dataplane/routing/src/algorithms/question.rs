@@ -8,7 +8,7 @@ use crate::{
 /// A request, and where it may go.
 #[derive(Clone, Copy)]
 pub(crate) struct Question<'a> {
-    pub(crate) fleet: &'a Fleet<'a>,
+    pub(crate) fleet: Fleet<'a>,
     pub(crate) round_robin: &'a RoundRobinCursor,
     /// Of the clusters those that the request may still go to, at least one.
     pub(crate) eligible: &'a Eligible,

@@ -26,7 +26,7 @@ pub(crate) fn choose(
     work: &mut Workspace,
     trace: &mut impl Trace,
 ) -> Result<Choice, NoChoice> {
-    let Question { fleet, eligible, request, unflushed, .. } = *question;
+    let Question { ref fleet, eligible, request, unflushed, .. } = *question;
     let widening = &parameters.widening;
     let selection = Selection::new(fleet.clusters, widening, request, unflushed);
     let Workspace { rng, selection: scratch, rings, .. } = work;
