@@ -34,4 +34,3 @@ pub use settings::{
     Driver, HeaderPolicy, KernelLog, Limits, Pool, Reservations, Retry, RttChoice, RttSettings, Settings,
     SettingsError, Timeouts,
 };
-pub use stargate_routing::WaitedFor;

@@ -29,7 +29,7 @@ pub(super) struct Asking {
     prompt: Prompt,
     key: [u8; 4],
     exclusions: Exclusions,
-    /// The same clusters by number.
+    /// The clusters that `exclusions` names, by number: what baselines tell them by.
     excluded: Vec<usize>,
     /// While it waits: how it is held, and for how long at most.
     waits: Cell<Option<(Hold, Patience)>>,

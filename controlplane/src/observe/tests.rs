@@ -2,10 +2,9 @@ use std::{sync::Arc, time::Duration};
 
 use stargate_dataplane::{
     Attempt, AttemptResult, CoreLevels, ErrorCode, Failure, Observation, Rejection, Request, Selection,
-    WaitedFor,
 };
 use stargate_routing::{
-    AdmissionRefusal, AlgorithmKind, Backend, TargetName, Tokens, UnavailableReason, WaitReason,
+    AdmissionRefusal, AlgorithmKind, Backend, TargetName, Tokens, UnavailableReason, WaitReason, WaitedFor,
 };
 use tokio::time::Instant;
 

@@ -36,7 +36,7 @@ use crate::error::Refusal;
 #[derive(Debug)]
 pub(crate) struct WaitRoom {
     decider: Rc<Decider>,
-    /// The same as the decider's.
+    /// The decider's, at hand.
     vacancies: Rc<Vacancies>,
     bell: Arc<Bell>,
     levels: Arc<Levels>,
